@@ -1,0 +1,75 @@
+"""Launch identity: the name of a job is known before the call that creates it, so a crash cannot make a second one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+
+LAUNCH_ENV = "FRAY_AIRFLOW_LAUNCH"
+"""The environment variable that carries the token. GetJobStatus echoes it: the proof that a job is ours."""
+
+_LONGEST_NAME = 63
+_HASH_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchIdentity:
+    """What one try of one task instance launches.
+
+    Names are durable state: two versions of this package must make the same name of the same identity.
+
+    deployment: tells Airflow installations apart that share one Iris.
+    user: the first part of the job id, as the server will have it.
+    run_start: tells a run from an earlier, deleted one with the same id.
+    """
+
+    deployment: str
+    user: str
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    run_start: str
+
+    def job_name(self, rung: int = 0, slice: int = 0) -> str:
+        """A readable slug, a hash of everything but the try, and the try: at most 63 of `[a-z0-9._-]`."""
+        tail = f"-{self._place()}-t{self.try_number}" + (f"-r{rung}" if rung else "") + (f"-s{slice}" if slice else "")
+        slug = re.sub(r"[^a-z0-9._]+", "-", f"{self.dag_id}-{self.task_id}".lower()).strip("-.")
+        return slug[: _LONGEST_NAME - len(tail)].rstrip("-.") + tail if slug else "job" + tail
+
+    def job_id(self, rung: int = 0, slice: int = 0) -> str:
+        return f"/{self.user}/{self.job_name(rung, slice)}"
+
+    def token(self) -> str:
+        """`<place>.<life>`: equal place means the same task instance, equal token the same try of the same run."""
+        return f"{self._place()}.{_digest(self.run_start, self.try_number)}"
+
+    def of_try(self, try_number: int) -> LaunchIdentity:
+        """The same task instance at another try."""
+        return LaunchIdentity(
+            self.deployment,
+            self.user,
+            self.dag_id,
+            self.run_id,
+            self.task_id,
+            self.map_index,
+            try_number,
+            self.run_start,
+        )
+
+    def _place(self) -> str:
+        return _digest(self.deployment, self.user, self.dag_id, self.run_id, self.task_id, self.map_index)
+
+
+def same_place(token: str, other: str) -> bool:
+    """Whether both tokens are of the same task instance, perhaps of another try or an earlier life of the run."""
+    place = token.partition(".")[0]
+    return bool(place) and place == other.partition(".")[0]
+
+
+def _digest(*parts: str | int) -> str:
+    # JSON keeps the parts apart: ("ab", "c") and ("a", "bc") differ.
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_HASH_LENGTH]

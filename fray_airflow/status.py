@@ -1,0 +1,80 @@
+"""What a controller reports of a job: plain values, so that deciding what to do needs no protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fray_airflow.states import JobState, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStatus:
+    """One try of Iris to run a replica. Times are None until they happen."""
+
+    attempt_id: int
+    state: TaskState
+    worker_id: str = ""
+    exit_code: int = 0
+    error: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    is_worker_failure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One replica. `worker_id` is "" while it is not placed; `attempts` are the current one and the latest failures."""
+
+    task_id: str
+    state: TaskState
+    worker_id: str = ""
+    exit_code: int = 0
+    error: str = ""
+    pending_reason: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    attempts: tuple[AttemptStatus, ...] = ()
+
+    @property
+    def index(self) -> int:
+        return int(self.task_id.rpartition("/")[2])
+
+    @property
+    def placed(self) -> bool:
+        """On a worker now, or done there."""
+        return bool(self.worker_id) and self.state is not TaskState.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """One job. Its exit code is not here: Iris reports 0 for failed jobs too, so read it from the tasks.
+
+    `request_env` is the environment that the job was submitted with, as the controller echoes it.
+    """
+
+    job_id: str
+    state: JobState
+    submitted_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str = ""
+    pending_reason: str = ""
+    task_count: int = 0
+    task_state_counts: Mapping[str, int] = field(default_factory=dict)
+    failure_count: int = 0
+    preemption_count: int = 0
+    request_env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One machine. `attributes` are what constraints and coscheduling look at ("tpu-name", "region", ...)."""
+
+    worker_id: str
+    healthy: bool = True
+    address: str = ""
+    scale_group: str = ""
+    attributes: Mapping[str, str | int | float] = field(default_factory=dict)
+    task_ids: tuple[str, ...] = ()
