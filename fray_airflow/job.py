@@ -107,7 +107,7 @@ def create_environment(
     pip_packages: Sequence[str] = (),
     setup_scripts: Sequence[str] | None = None,
 ) -> EnvironmentConfig:
-    """An EnvironmentConfig with Fray's defaults for training code: no tokenizer threads, remote dataset code trusted."""
+    """An EnvironmentConfig with Fray's defaults for training: no tokenizer threads, trusted dataset code."""
     defaults = {"HF_DATASETS_TRUST_REMOTE_CODE": "1", "TOKENIZERS_PARALLELISM": "false"}
     return EnvironmentConfig(
         workspace=workspace,

@@ -192,7 +192,7 @@ def _check_sizes(config: ResourceConfig) -> list[str]:
             faults.append(f"{name}: {error}")
             continue
         if size < _SMALLEST_SIZE:
-            meant = f'; did you mean "{size}g"?' if 0 < size else '; give at least "1m"'
+            meant = f'; did you mean "{size}g"?' if size > 0 else '; give at least "1m"'
             faults.append(f"{name}={value!r} is {size} bytes{meant}")
     return faults
 
