@@ -1,0 +1,276 @@
+"""IrisClient and AsyncIrisClient: the operations, sent over a carrier, with retries and our errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from tenacity import AsyncRetrying, Retrying
+
+from fray_airflow.errors import JobExistsError
+from fray_airflow.iris import operations
+from fray_airflow.iris._gen.controller_pb2 import Controller
+from fray_airflow.iris._gen.vm_pb2 import AutoscalerStatus
+from fray_airflow.iris.calls import LOG_SERVICE
+from fray_airflow.iris.carriers import AsyncCarrier, Carrier
+from fray_airflow.iris.failure import WireFailure, to_error
+from fray_airflow.iris.handle import AsyncJobHandle, JobHandle
+from fray_airflow.iris.operations import PAGE_LINES, Operation, User
+from fray_airflow.iris.options import ClientArguments, ClientOptions, client_options
+from fray_airflow.iris.over_connect import AsyncConnectCarrier, ConnectCarrier
+from fray_airflow.iris.over_grpc import AsyncGrpcCarrier, GrpcCarrier
+from fray_airflow.iris.retry import retry_options
+from fray_airflow.iris.spoken import known_transport, learn_transport, speaking
+from fray_airflow.iris.submission import prepare, proves
+from fray_airflow.iris.target import Target
+from fray_airflow.job import JobRequest
+from fray_airflow.logs import LogCursor, LogPage
+from fray_airflow.states import JobState
+from fray_airflow.status import JobStatus, TaskStatus, Worker
+
+
+class IrisClient:
+    """A controller, blocking. Arguments: see `ClientArguments`. Connects on first use; close it or use `with`.
+
+    Every method raises IrisUnavailableError when the controller stays away for longer than a few tries, and
+    IrisAuthError when it refuses us. May be used from several threads, not across a fork.
+    """
+
+    def __init__(self, target: str | Target, **arguments: Unpack[ClientArguments]) -> None:
+        self.options = client_options(target, **arguments)
+        self._carriers: dict[Target, Carrier] = {}
+        self._user: str | None = None
+
+    def __repr__(self) -> str:
+        return f"IrisClient({str(self.options.target)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        while self._carriers:
+            self._carriers.popitem()[1].close()
+
+    def submit(self, job: JobRequest, *, base: Path | None = None) -> JobHandle:
+        """Submits `job` under a new name; `base` is where its relative paths start.
+
+        Sent again when the reply is lost, and still makes one job. Raises JobExistsError if the name is taken,
+        SubmissionRejectedError if the controller refuses the request, InvalidSpecError if the code cannot be read.
+        """
+        request = prepare(job, user=self.user(), base=base, gpu_gang_level=self.options.gpu_gang_level)
+        return JobHandle(self, self.launch(request))
+
+    def launch(self, request: Controller.LaunchJobRequest) -> str:
+        """Submits a request that is ready, and returns the job's id. Raises as `submit`."""
+        try:
+            return self.run(operations.launch(request))
+        except JobExistsError:
+            if not proves(self.job_status(request.name), request):
+                raise
+            return request.name
+
+    def user(self) -> str:
+        """The first part of our job ids: the user of the options for an admin, else who the controller takes us for."""
+        if self._user is None:
+            me = self.whoami()
+            self._user = self.options.user if me.admin else me.user_id
+        return self._user
+
+    def handle(self, job_id: str) -> JobHandle:
+        return JobHandle(self, job_id)
+
+    def job_status(self, job_id: str) -> JobStatus:
+        """Raises JobNotFoundError for an id that the controller does not know."""
+        return self.run(operations.job_status(job_id))
+
+    def job_states(self, job_ids: Iterable[str]) -> dict[str, JobState]:
+        """The states of many jobs in one call. Ids that the controller does not know are not in the answer."""
+        return self.run(operations.job_states(job_ids))
+
+    def jobs(self, name_contains: str = "", state: str = "", limit: int = 100) -> list[JobStatus]:
+        """The newest jobs whose name contains a text, in a state such as "running"; at most 500."""
+        return self.run(operations.jobs(name_contains, state, limit))
+
+    def tasks(self, job_id: str) -> list[TaskStatus]:
+        """The replicas in order; none for an unknown job."""
+        return self.run(operations.tasks(job_id))
+
+    def terminate(self, job_id: str) -> None:
+        """May be called twice, and on a finished job. Its machines are free some seconds later."""
+        self.run(operations.terminate(job_id))
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: LogCursor | None = None,
+        *,
+        max_lines: int = PAGE_LINES,
+        replicas: Sequence[int] = (),
+    ) -> LogPage:
+        """The next lines of a job behind `cursor`, from the start without one. Lines come up to 2 s late."""
+        return self.run(operations.logs(cursor or LogCursor(job_id), max_lines=max_lines, replicas=replicas))
+
+    def workers(self, contains: str = "") -> list[Worker]:
+        return self.run(operations.workers(contains))
+
+    def autoscaler(self) -> AutoscalerStatus:
+        return self.run(operations.autoscaler())
+
+    def whoami(self) -> User:
+        return self.run(operations.whoami())
+
+    def run[T](self, operation: Operation[T]) -> T:
+        try:
+            carrier = self._carrier(operation)
+            retrying = Retrying(**retry_options(4 if operation.patient else 1, 20))
+            return operation.read(retrying(carrier.unary, *_arguments(operation, self.options)))
+        except WireFailure as failure:
+            raise to_error(failure, operation.call, self.options.where, operation.job_id) from None
+
+    def _carrier(self, operation: Operation[Any]) -> Carrier:
+        target = _target_of(operation, self.options)
+        if known_transport(target) == "auto":
+            learn_transport(target, self._probe(target))
+        target = speaking(target, known_transport(target))
+        if target not in self._carriers:
+            make = GrpcCarrier if target.transport == "grpc" else ConnectCarrier
+            self._carriers[target] = make(target, self.options.ca)
+        return self._carriers[target]
+
+    def _probe(self, target: Target) -> WireFailure | None:
+        probe = operations.whoami()
+        carrier = GrpcCarrier(target, self.options.ca)
+        try:
+            Retrying(**retry_options(2, 10))(carrier.unary, *_arguments(probe, self.options))
+        except WireFailure as failure:
+            return failure
+        finally:
+            carrier.close()
+        return None
+
+
+class AsyncIrisClient:
+    """The same controller, awaitable, for one event loop. What the methods do is said in IrisClient."""
+
+    def __init__(self, target: str | Target, **arguments: Unpack[ClientArguments]) -> None:
+        self.options = client_options(target, **arguments)
+        self._carriers: dict[Target, AsyncCarrier] = {}
+        self._user: str | None = None
+
+    def __repr__(self) -> str:
+        return f"AsyncIrisClient({str(self.options.target)!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        while self._carriers:
+            await self._carriers.popitem()[1].close()
+
+    async def submit(self, job: JobRequest, *, base: Path | None = None) -> AsyncJobHandle:
+        request = prepare(job, user=await self.user(), base=base, gpu_gang_level=self.options.gpu_gang_level)
+        return AsyncJobHandle(self, await self.launch(request))
+
+    async def launch(self, request: Controller.LaunchJobRequest) -> str:
+        try:
+            return await self.run(operations.launch(request))
+        except JobExistsError:
+            if not proves(await self.job_status(request.name), request):
+                raise
+            return request.name
+
+    async def user(self) -> str:
+        if self._user is None:
+            me = await self.whoami()
+            self._user = self.options.user if me.admin else me.user_id
+        return self._user
+
+    def handle(self, job_id: str) -> AsyncJobHandle:
+        return AsyncJobHandle(self, job_id)
+
+    async def job_status(self, job_id: str) -> JobStatus:
+        return await self.run(operations.job_status(job_id))
+
+    async def job_states(self, job_ids: Iterable[str]) -> dict[str, JobState]:
+        return await self.run(operations.job_states(job_ids))
+
+    async def jobs(self, name_contains: str = "", state: str = "", limit: int = 100) -> list[JobStatus]:
+        return await self.run(operations.jobs(name_contains, state, limit))
+
+    async def tasks(self, job_id: str) -> list[TaskStatus]:
+        return await self.run(operations.tasks(job_id))
+
+    async def terminate(self, job_id: str) -> None:
+        await self.run(operations.terminate(job_id))
+
+    async def logs(
+        self,
+        job_id: str,
+        cursor: LogCursor | None = None,
+        *,
+        max_lines: int = PAGE_LINES,
+        replicas: Sequence[int] = (),
+    ) -> LogPage:
+        return await self.run(operations.logs(cursor or LogCursor(job_id), max_lines=max_lines, replicas=replicas))
+
+    async def workers(self, contains: str = "") -> list[Worker]:
+        return await self.run(operations.workers(contains))
+
+    async def autoscaler(self) -> AutoscalerStatus:
+        return await self.run(operations.autoscaler())
+
+    async def whoami(self) -> User:
+        return await self.run(operations.whoami())
+
+    async def run[T](self, operation: Operation[T]) -> T:
+        try:
+            carrier = await self._carrier(operation)
+            retrying = AsyncRetrying(**retry_options(4 if operation.patient else 1, 20))
+            return operation.read(await retrying(partial(carrier.unary, *_arguments(operation, self.options))))
+        except WireFailure as failure:
+            raise to_error(failure, operation.call, self.options.where, operation.job_id) from None
+
+    async def _carrier(self, operation: Operation[Any]) -> AsyncCarrier:
+        target = _target_of(operation, self.options)
+        if known_transport(target) == "auto":
+            learn_transport(target, await self._probe(target))
+        target = speaking(target, known_transport(target))
+        if target not in self._carriers:
+            make = AsyncGrpcCarrier if target.transport == "grpc" else AsyncConnectCarrier
+            self._carriers[target] = make(target, self.options.ca)
+        return self._carriers[target]
+
+    async def _probe(self, target: Target) -> WireFailure | None:
+        probe = operations.whoami()
+        carrier = AsyncGrpcCarrier(target, self.options.ca)
+        try:
+            await AsyncRetrying(**retry_options(2, 10))(partial(carrier.unary, *_arguments(probe, self.options)))
+        except WireFailure as failure:
+            return failure
+        finally:
+            await carrier.close()
+        return None
+
+
+def _target_of(operation: Operation[Any], options: ClientOptions) -> Target:
+    if operation.call.path.startswith(LOG_SERVICE) and options.log_target is not None:
+        return options.log_target
+    return options.target
+
+
+def _arguments(operation: Operation[Any], options: ClientOptions) -> tuple[Any, ...]:
+    """What a carrier's `unary` is called with."""
+    return operation.call.path, operation.request, options.headers, options.timeout or operation.call.deadline

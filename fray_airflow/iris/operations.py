@@ -1,0 +1,118 @@
+"""What can be asked of a controller: each operation is a call, its request, and how to read the reply.
+
+The sync and the async client both run these; nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fray_airflow.iris import calls, read
+from fray_airflow.iris._gen.controller_pb2 import Controller
+from fray_airflow.iris._gen.job_pb2 import GetCurrentUserRequest
+from fray_airflow.iris._gen.logging_pb2 import MATCH_SCOPE_PREFIX, FetchLogsRequest
+from fray_airflow.iris._gen.vm_pb2 import AutoscalerStatus
+from fray_airflow.logs import LogCursor, LogPage
+from fray_airflow.states import JobState
+from fray_airflow.status import JobStatus, TaskStatus, Worker
+
+PAGE_LINES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Operation[T]:
+    """`job_id` is for error messages. `patient` operations are worth sending again when the controller is away."""
+
+    call: calls.Call
+    request: bytes
+    read: Callable[[bytes], T]
+    job_id: str = ""
+    patient: bool = True
+
+
+class User(NamedTuple):
+    """Who the controller takes us for. An admin may submit as anybody; others submit as themselves."""
+
+    user_id: str
+    role: str
+
+    @property
+    def admin(self) -> bool:
+        return self.role == "admin"
+
+
+def launch(request: Controller.LaunchJobRequest) -> Operation[str]:
+    return Operation(
+        calls.LAUNCH_JOB,
+        request.SerializeToString(),
+        lambda reply: Controller.LaunchJobResponse.FromString(reply).job_id,
+        request.name,
+    )
+
+
+def job_status(job_id: str) -> Operation[JobStatus]:
+    request = Controller.GetJobStatusRequest(job_id=job_id)
+    return Operation(calls.GET_JOB_STATUS, request.SerializeToString(), read.job_status, job_id)
+
+
+def job_states(job_ids: Iterable[str]) -> Operation[dict[str, JobState]]:
+    request = Controller.GetJobStateRequest(job_ids=job_ids)
+    return Operation(calls.GET_JOB_STATE, request.SerializeToString(), read.job_states)
+
+
+def jobs(name_contains: str = "", state: str = "", limit: int = 100) -> Operation[list[JobStatus]]:
+    request = Controller.ListJobsRequest()
+    request.query.limit = limit
+    if name_contains:
+        request.query.name_filter = name_contains
+    if state:
+        request.query.state_filter = state
+    return Operation(calls.LIST_JOBS, request.SerializeToString(), read.job_list)
+
+
+def tasks(job_id: str) -> Operation[list[TaskStatus]]:
+    request = Controller.ListTasksRequest(job_id=job_id)
+    return Operation(calls.LIST_TASKS, request.SerializeToString(), read.tasks, job_id)
+
+
+def terminate(job_id: str) -> Operation[None]:
+    request = Controller.TerminateJobRequest(job_id=job_id)
+    return Operation(calls.TERMINATE_JOB, request.SerializeToString(), lambda _: None, job_id)
+
+
+def workers(contains: str = "", limit: int = 10_000) -> Operation[list[Worker]]:
+    request = Controller.ListWorkersRequest()
+    request.query.limit = limit
+    if contains:
+        request.query.contains = contains
+    return Operation(calls.LIST_WORKERS, request.SerializeToString(), read.workers)
+
+
+def autoscaler() -> Operation[AutoscalerStatus]:
+    request = Controller.GetAutoscalerStatusRequest()
+    return Operation(calls.GET_AUTOSCALER_STATUS, request.SerializeToString(), read.autoscaler)
+
+
+def whoami() -> Operation[User]:
+    request = GetCurrentUserRequest()
+    return Operation(calls.GET_CURRENT_USER, request.SerializeToString(), lambda reply: User(*read.current_user(reply)))
+
+
+def logs(cursor: LogCursor, *, max_lines: int = PAGE_LINES, replicas: Sequence[int] = ()) -> Operation[LogPage]:
+    """The lines behind `cursor`, at most `max_lines`, of all replicas or of one."""
+    # The slash keeps out the job whose name merely starts with this one's.
+    source = f"{cursor.job_id}/{replicas[0]}:" if len(replicas) == 1 else f"{cursor.job_id}/"
+    request = FetchLogsRequest(source=source, match_scope=MATCH_SCOPE_PREFIX, cursor=cursor.seq, max_lines=max_lines)
+    if cursor.since_ms:
+        # "Since" is exclusive, and a first line may carry the very millisecond of the submission.
+        request.since_ms = cursor.since_ms - 1
+    return Operation(
+        calls.FETCH_LOGS,
+        request.SerializeToString(),
+        lambda reply: read.log_page(reply, cursor, max_lines),
+        cursor.job_id,
+        # Lines can wait for the next poll; a log service that is away must not hold up the watching.
+        patient=False,
+    )

@@ -1,0 +1,141 @@
+"""From the controller's replies to plain values. Unknown enum numbers are carried, unset fields stay empty."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+from fray_airflow.iris._gen import job_pb2, logging_pb2
+from fray_airflow.iris._gen.controller_pb2 import Controller
+from fray_airflow.iris._gen.logging_pb2 import FetchLogsResponse, LogEntry
+from fray_airflow.iris._gen.time_pb2 import Timestamp
+from fray_airflow.iris._gen.vm_pb2 import AutoscalerStatus
+from fray_airflow.logs import LogCursor, LogLine, LogPage
+from fray_airflow.states import JobState, TaskState
+from fray_airflow.status import AttemptStatus, JobStatus, TaskStatus, Worker
+
+_LEVELS: dict[int, int] = {
+    logging_pb2.LOG_LEVEL_DEBUG: logging.DEBUG,
+    logging_pb2.LOG_LEVEL_INFO: logging.INFO,
+    logging_pb2.LOG_LEVEL_WARNING: logging.WARNING,
+    logging_pb2.LOG_LEVEL_ERROR: logging.ERROR,
+    logging_pb2.LOG_LEVEL_CRITICAL: logging.CRITICAL,
+}
+
+
+def job_status(reply: bytes) -> JobStatus:
+    response = Controller.GetJobStatusResponse.FromString(reply)
+    return _job(response.job, response.request)
+
+
+def job_list(reply: bytes) -> list[JobStatus]:
+    nothing = Controller.LaunchJobRequest()
+    return [_job(job, nothing) for job in Controller.ListJobsResponse.FromString(reply).jobs]
+
+
+def job_states(reply: bytes) -> dict[str, JobState]:
+    states = Controller.GetJobStateResponse.FromString(reply).states
+    return {job_id: JobState(int(state)) for job_id, state in states.items()}
+
+
+def tasks(reply: bytes) -> list[TaskStatus]:
+    return sorted(map(_task, Controller.ListTasksResponse.FromString(reply).tasks), key=lambda task: task.index)
+
+
+def workers(reply: bytes) -> list[Worker]:
+    return [_worker(worker) for worker in Controller.ListWorkersResponse.FromString(reply).workers]
+
+
+def autoscaler(reply: bytes) -> AutoscalerStatus:
+    return Controller.GetAutoscalerStatusResponse.FromString(reply).status
+
+
+def current_user(reply: bytes) -> tuple[str, str]:
+    user = job_pb2.GetCurrentUserResponse.FromString(reply)
+    return user.user_id, user.role
+
+
+def log_page(reply: bytes, cursor: LogCursor, max_lines: int) -> LogPage:
+    response = FetchLogsResponse.FromString(reply)
+    lines = tuple(line for entry in response.entries if (line := _line(entry, cursor.job_id)) is not None)
+    return LogPage(lines, cursor.advanced(response.cursor), full=len(response.entries) >= max_lines)
+
+
+def _job(job: job_pb2.JobStatus, request: Controller.LaunchJobRequest) -> JobStatus:
+    return JobStatus(
+        job_id=job.job_id,
+        state=JobState(int(job.state)),
+        submitted_at=_time(job.submitted_at),
+        started_at=_time(job.started_at),
+        finished_at=_time(job.finished_at),
+        error=job.error,
+        pending_reason=job.pending_reason,
+        task_count=job.task_count,
+        task_state_counts=dict(job.task_state_counts),
+        failure_count=job.failure_count,
+        preemption_count=job.preemption_count,
+        request_env=dict(request.environment.env_vars),
+    )
+
+
+def _task(task: job_pb2.TaskStatus) -> TaskStatus:
+    return TaskStatus(
+        task_id=task.task_id,
+        state=TaskState(int(task.state)),
+        worker_id=task.worker_id,
+        exit_code=task.exit_code,
+        error=task.error,
+        pending_reason=task.pending_reason,
+        started_at=_time(task.started_at),
+        finished_at=_time(task.finished_at),
+        attempts=tuple(map(_attempt, task.attempts)),
+    )
+
+
+def _attempt(attempt: job_pb2.TaskAttempt) -> AttemptStatus:
+    return AttemptStatus(
+        attempt_id=attempt.attempt_id,
+        state=TaskState(int(attempt.state)),
+        worker_id=attempt.worker_id,
+        exit_code=attempt.exit_code,
+        error=attempt.error,
+        started_at=_time(attempt.started_at),
+        finished_at=_time(attempt.finished_at),
+        is_worker_failure=attempt.is_worker_failure,
+    )
+
+
+def _worker(worker: Controller.WorkerHealthStatus) -> Worker:
+    return Worker(
+        worker_id=worker.worker_id,
+        healthy=worker.healthy,
+        address=worker.address,
+        scale_group=worker.scale_group,
+        attributes={key: _attribute(value) for key, value in worker.metadata.attributes.items()},
+        # The field is called running_job_ids, but holds task ids.
+        task_ids=tuple(worker.running_job_ids),
+    )
+
+
+def _attribute(value: job_pb2.AttributeValue) -> str | int | float:
+    kind = value.WhichOneof("value")
+    return "" if kind is None else getattr(value, kind)
+
+
+def _line(entry: LogEntry, job_id: str) -> LogLine | None:
+    """None for what is not an attempt's output: other things may be stored under a job's name."""
+    task, _, attempt = entry.key.removeprefix(f"{job_id}/").partition(":")
+    if not task.isdecimal() or not attempt.isdecimal():
+        return None
+    return LogLine(
+        replica=int(task),
+        attempt=int(attempt),
+        text=entry.data,
+        source=entry.source,
+        level=_LEVELS.get(int(entry.level), logging.INFO),
+        at=datetime.fromtimestamp(entry.timestamp.epoch_ms / 1000, UTC),
+    )
+
+
+def _time(timestamp: Timestamp) -> datetime | None:
+    return datetime.fromtimestamp(timestamp.epoch_ms / 1000, UTC) if timestamp.epoch_ms else None
