@@ -12,6 +12,9 @@ from fray_airflow.tpu import get_tpu_topology, tpu_family
 CPU_FLOPS = 100e9
 """A round figure, so that CPU jobs can be compared at all. Source: marin-fray 0.2.227.dev40316220070."""
 
+MAX_GPU_COUNT = 2**31 - 1
+"""What the request's field can hold."""
+
 _SCOPED_VMEM_KIB = {"v5litepod": 50_000, "v5p": 50_000, "v6e": 98_304}
 
 
@@ -44,7 +47,7 @@ class GpuConfig:
         faults = []
         if not isinstance(self.variant, str) or not self.variant.strip():
             faults.append(f'variant={self.variant!r} is not a GPU model; for example "H100", "A100-80G" or "auto"')
-        if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 1:
+        if not isinstance(self.count, int) or isinstance(self.count, bool) or not 1 <= self.count <= MAX_GPU_COUNT:
             faults.append(f"count={self.count!r} is not a number of GPUs; give a whole number from 1 on")
         if faults:
             raise InvalidSpecError("GpuConfig", faults)
@@ -68,9 +71,11 @@ class TpuConfig:
     kind: ClassVar[str] = "tpu"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.variant, str):
+            raise InvalidSpecError("TpuConfig", [f'variant={self.variant!r} is not a TPU type; for example "v5p-8"'])
         try:
             object.__setattr__(self, "variant", get_tpu_topology(self.variant).name)
-        except (ValueError, AttributeError) as error:
+        except ValueError as error:
             raise InvalidSpecError("TpuConfig", [f"variant={self.variant!r}: {error}"]) from None
 
     def chip_count(self) -> int:

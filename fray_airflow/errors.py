@@ -7,7 +7,7 @@ acts on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 
@@ -62,13 +62,27 @@ class IrisError(FrayError):
         names = ("job_id", "state", "exit_code", "pending_reason", "code")
         return {name: getattr(self, name) for name in names}
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, for a trigger's event."""
+        core = next(cls for cls in type(self).__mro__ if cls.__module__ == __name__)
+        return {"kind": core.__name__, "message": self.message, **self.facts()}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> IrisError:
+        """The error that was written; one of a class that this version does not know becomes an IrisError."""
+        cls = globals().get(value["kind"])
+        if not (isinstance(cls, type) and issubclass(cls, IrisError)):
+            cls = IrisError
+        known = IrisError("").facts()
+        return cls.of(str(value["message"]), {name: value[name] for name in known if name in value})
+
     @classmethod
     def of(cls, message: str, facts: dict[str, Any]) -> Self:
         return cls(message, **facts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions pickle as cls(*args), which loses keyword arguments.
-        return type(self).of, (self.message, self.facts())
+        return type(self).of, (self.message, self.facts()), self.__dict__
 
 
 class IrisUnavailableError(IrisError):

@@ -17,6 +17,8 @@ from fray_airflow.units import parse_duration
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
+_LARGEST_COUNT = 2**31 - 1
+
 DEFAULT_MAX_RETRIES_PREEMPTION = 100
 """As Fray: preemption is part of life on spot machines, and a job that is preempted did nothing wrong."""
 
@@ -31,6 +33,9 @@ class Entrypoint:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if isinstance(self.command, str):
+            raise InvalidSpecError("Entrypoint", [f"command={self.command!r} is one text; give a list of words"])
+        object.__setattr__(self, "command", tuple(self.command))
         if bool(self.command) == (self.function is not None):
             raise InvalidSpecError("Entrypoint", ["give a command or a function, one of them"])
         if not all(isinstance(word, str) for word in self.command):
@@ -47,6 +52,7 @@ class Entrypoint:
         >>> Entrypoint.from_binary("python", ["train.py"]).command
         ('python', 'train.py')
         """
+        _refuse_text("args", args)
         return Entrypoint(command=(command, *args))
 
     @staticmethod
@@ -54,7 +60,14 @@ class Entrypoint:
         function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Entrypoint:
         """Runs a Python function in each replica. It is pickled by value at submit; its imports must exist there."""
+        _refuse_text("args", args)
         return Entrypoint(function=function, args=tuple(args), kwargs=dict(kwargs or {}))
+
+
+def _refuse_text(name: str, value: object) -> None:
+    """A text is a sequence too, of its letters."""
+    if isinstance(value, str):
+        raise InvalidSpecError("Entrypoint", [f"{name}={value!r} is one text; give a list"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +101,11 @@ class EnvironmentConfig:
             faults.append("workspace and docker_image are both given; ship the code, or use an image that has it")
         for name in ("extras", "pip_packages", "setup_scripts"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, str) or not all(isinstance(each, str) for each in value)):
+            if value is None and name == "setup_scripts":
+                continue
+            if not isinstance(value, Sequence) or isinstance(value, str) or not _all_texts(value):
                 faults.append(f"{name}={value!r} is not a list of texts")
-            elif value is not None:
+            else:
                 object.__setattr__(self, name, tuple(value))
         if faults:
             raise InvalidSpecError("EnvironmentConfig", faults)
@@ -115,9 +130,10 @@ def create_environment(
         files=dict(files or {}),
         env_vars={**defaults, **(env_vars or {})},
         secrets=dict(secrets or {}),
-        extras=tuple(extras),
-        pip_packages=tuple(pip_packages),
-        setup_scripts=None if setup_scripts is None else tuple(setup_scripts),
+        # EnvironmentConfig makes tuples of them, after it has refused what is one text.
+        extras=extras,  # type: ignore[arg-type]
+        pip_packages=pip_packages,  # type: ignore[arg-type]
+        setup_scripts=setup_scripts,  # type: ignore[arg-type]
     )
 
 
@@ -151,13 +167,15 @@ class JobRequest:
     ports: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if faults := _check_parts(self):
+            raise InvalidSpecError("JobRequest", faults)
         faults = [*_check_job_name(self.name), *_check_counts(self), *_check_processes(self)]
         if self.replicas is None:
             object.__setattr__(self, "replicas", self.resources.replicas)
-        object.__setattr__(self, "ports", tuple(self.ports))
+        faults += _check_ports(self.ports)
         for name, parse in (("priority", PriorityBand.parse), ("timeout", parse_duration)):
             value = getattr(self, name)
-            if value is None:
+            if value is None and name == "timeout":
                 continue
             try:
                 object.__setattr__(self, name, parse(value))
@@ -165,6 +183,7 @@ class JobRequest:
                 faults.append(f"{name}: {error}")
         if faults:
             raise InvalidSpecError("JobRequest", faults)
+        object.__setattr__(self, "ports", tuple(self.ports))
 
     @property
     def replica_count(self) -> int:
@@ -177,6 +196,15 @@ class JobRequest:
     @property
     def priority_band(self) -> PriorityBand:
         return PriorityBand.parse(self.priority)
+
+
+def _check_parts(job: JobRequest) -> list[str]:
+    parts = {"entrypoint": Entrypoint, "resources": ResourceConfig, "environment": EnvironmentConfig}
+    return [
+        f"{name}={value!r} is not of class {kind.__name__}"
+        for name, kind in parts.items()
+        if not isinstance(value := getattr(job, name), kind) and not (name == "environment" and value is None)
+    ]
 
 
 def _check_job_name(name: object) -> list[str]:
@@ -192,7 +220,7 @@ def _check_counts(job: JobRequest) -> list[str]:
     lowest = {"processes_per_task": 1, "max_retries_failure": 0, "max_retries_preemption": 0, "max_task_failures": 0}
     for name, least in lowest.items():
         value = getattr(job, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST_COUNT:
             faults.append(f"{name}={value!r} is not a whole number from {least} on")
     count = job.replicas
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_REPLICAS):
@@ -211,6 +239,21 @@ def _check_processes(job: JobRequest) -> list[str]:
     return []
 
 
+def _check_ports(ports: object) -> list[str]:
+    if not isinstance(ports, Sequence) or isinstance(ports, str) or not _all_texts(ports):
+        return [f"ports={ports!r} is not a list of names"]
+    what = "letters, digits, _, . and -"
+    faults = [f"ports: {name!r} is not a name; use {what}" for name in ports if not _SECRET_NAME.fullmatch(name)]
+    # A replica finds the number in IRIS_PORT_<NAME>.
+    if len({name.upper() for name in ports}) < len(ports):
+        faults.append(f"ports={list(ports)!r} names one port twice")
+    return faults
+
+
+def _all_texts(values: Sequence[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
 def _check_names(field_name: str, values: Mapping[str, str], allowed: re.Pattern[str], what: str) -> list[str]:
     faults = []
     for name, value in values.items():
@@ -223,5 +266,9 @@ def _check_names(field_name: str, values: Mapping[str, str], allowed: re.Pattern
 
 
 def _check_file_names(files: Mapping[str, str]) -> list[str]:
-    bad = [name for name in files if not name or name.startswith("/") or ".." in name.split("/")]
+    bad = [
+        name
+        for name in files
+        if not isinstance(name, str) or not name or name.startswith("/") or ".." in name.split("/")
+    ]
     return [f"files: {name!r} is not a path inside the work folder" for name in bad]

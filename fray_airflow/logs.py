@@ -74,5 +74,5 @@ def find_result(lines: Iterable[LogLine]) -> tuple[bool, Any]:
 def _parse(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -13,6 +13,7 @@ from fray_airflow.tpu import (
     DEFAULT_TPU_HOST_FRACTION,
     TPU_HOST_RESOURCES,
     get_tpu_topology,
+    normalize_tpu_type,
     tpu_family,
 )
 from fray_airflow.units import parse_bytes, scale_size
@@ -26,6 +27,9 @@ MAX_REPLICAS = 10_000
 CONTAINER_PROFILES = ("restricted", "default", "docker_access", "privileged", "gvisor", "sandbox")
 
 _SMALLEST_SIZE = 1024**2
+# What the request's fields can hold: 32 bits of millicores, 64 bits of bytes.
+_LARGEST_SIZE = 2**63 - 1
+_MOST_CORES = (2**31 - 1) / 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +72,9 @@ class ResourceConfig:
             value = getattr(self, name)
             if isinstance(value, Sequence) and not isinstance(value, str):
                 object.__setattr__(self, name, tuple(value) or None)
+        if isinstance(self.device, TpuConfig) and _are_texts(self.device_alternatives):
+            names = tuple(normalize_tpu_type(name) for name in self.device_alternatives or ())
+            object.__setattr__(self, "device_alternatives", names)
         faults = [fault for check in _CHECKS for fault in check(self)]
         if faults:
             raise InvalidSpecError("ResourceConfig", faults)
@@ -173,11 +180,15 @@ def _build(device: Device, defaults: dict[str, Any], overrides: dict[str, Any]) 
 
 
 def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, tuple) and all(isinstance(value, str) and value.strip() for value in values)
 
 
 def _check_cpu(config: ResourceConfig) -> list[str]:
-    if _positive(config.cpu) and config.cpu >= 0.001:
+    if _positive(config.cpu) and 0.001 <= config.cpu <= _MOST_CORES:
         return []
     return [f"cpu={config.cpu!r} is not a number of cores; give at least 0.001"]
 
@@ -191,7 +202,9 @@ def _check_sizes(config: ResourceConfig) -> list[str]:
         except ValueError as error:
             faults.append(f"{name}: {error}")
             continue
-        if size < _SMALLEST_SIZE:
+        if size > _LARGEST_SIZE:
+            faults.append(f"{name}={value!r} is more than Iris can count ({_LARGEST_SIZE} bytes)")
+        elif size < _SMALLEST_SIZE:
             meant = f'; did you mean "{size}g"?' if size > 0 else '; give at least "1m"'
             faults.append(f"{name}={value!r} is {size} bytes{meant}")
     return faults
@@ -214,7 +227,7 @@ def _check_alternatives(config: ResourceConfig) -> list[str]:
     names = config.device_alternatives
     if names is None:
         return []
-    if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
+    if not _are_texts(names):
         return [f"device_alternatives={names!r} is not a list of device variants"]
     if isinstance(config.device, CpuConfig):
         return [f"device_alternatives={list(names)!r} need a GPU or TPU device; this one is a CPU"]
@@ -244,7 +257,7 @@ def _check_texts(config: ResourceConfig) -> list[str]:
         if value is not None and not (isinstance(value, str) and value.strip()):
             faults.append(f"{name}={value!r} is not a name; leave it out (None) or give text")
     regions = config.regions
-    if regions is not None and (isinstance(regions, str) or not all(isinstance(r, str) and r.strip() for r in regions)):
+    if regions is not None and not _are_texts(regions):
         faults.append(f"regions={regions!r} is not a list of region names")
     elif regions is not None and ANY_REGION in regions and len(regions) > 1:
         faults.append(f"regions={list(regions)!r} mixes {ANY_REGION!r} (any region) with names; give one or the other")

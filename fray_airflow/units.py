@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import timedelta
 
-_SIZE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmgtp]?)(?:i?b|)\s*", re.IGNORECASE)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_SIZE = re.compile(
+    r"\s*(?P<number>\d{1,30}(?:\.\d{1,30})?)\s*(?:(?P<unit>[kmgtp])i?b?|b)?\s*", re.IGNORECASE | re.ASCII
+)
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def parse_bytes(size: str | int) -> int:
@@ -25,7 +26,10 @@ def parse_bytes(size: str | int) -> int:
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     if not match:
         raise ValueError(f'{size!r} is not a size; write a number and a unit, like "16g", "512m" or "1.5t"')
-    return int(float(match["number"]) * 1024 ** _POWERS[match["unit"].lower()])
+    number, unit = match["number"], match["unit"]
+    scale = 1024 ** _POWERS[unit.lower()] if unit else 1
+    # A float would round large whole numbers.
+    return int(number) * scale if number.isdecimal() else int(float(number) * scale)
 
 
 def scale_size(size: str | int, factor: float) -> str:
@@ -34,7 +38,7 @@ def scale_size(size: str | int, factor: float) -> str:
     >>> scale_size("16g", 0.5), scale_size("1g", 0.5), scale_size("3g", 0.5)
     ('8g', '512m', '1.5g')
     """
-    total = parse_bytes(size) * factor
+    total = parse_bytes(size) * float(factor)
     for unit in ("t", "g", "m", "k"):
         value = total / 1024 ** _POWERS[unit]
         if value >= 1:
@@ -49,9 +53,9 @@ def parse_duration(value: timedelta | float | str) -> timedelta:
     (datetime.timedelta(seconds=90), datetime.timedelta(seconds=1, microseconds=500000))
     """
     try:
-        seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    except (TypeError, ValueError):
+        duration = value if isinstance(value, timedelta) else timedelta(seconds=float(value))
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{value!r} is not a duration; give a timedelta or seconds") from None
-    if isinstance(value, bool) or not math.isfinite(seconds) or seconds <= 0:
+    if isinstance(value, bool) or duration <= timedelta(0):
         raise ValueError(f"{value!r} is not a duration; give a timedelta or seconds above 0")
-    return value if isinstance(value, timedelta) else timedelta(seconds=seconds)
+    return duration

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -12,9 +14,13 @@ from fray_airflow.errors import InvalidSpecError
 MAX_BUNDLE_BYTES = 25 * 1024**2
 """Iris refuses a larger bundle."""
 
-_CREDENTIALS = (".env", ".netrc", ".npmrc", ".pypirc", "id_rsa", "id_ed25519", "credentials.json")
+_CREDENTIALS = (
+    *(".env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", "credentials.json"),
+    *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"),
+)
 _SECRET_SUFFIXES = (".pem", ".key")
 _ALWAYS_LEFT_OUT = {".git", "__pycache__", ".venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+_UTF8 = re.compile("[^\ud800-\udfff]*")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -41,18 +47,25 @@ def make_bundle(workspace: Path) -> bytes:
 
 
 def _listed(workspace: Path) -> list[str]:
-    listing = subprocess.run(
-        ["git", "-C", str(workspace), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        capture_output=True,
-        check=False,
-    )
-    if listing.returncode == 0:
-        names = [name for name in listing.stdout.decode().split("\0") if name]
+    listing = _git_listing(workspace)
+    if listing is not None:
+        names = [name for name in os.fsdecode(listing).split("\0") if name]
     else:
         names = [str(path.relative_to(workspace)) for path in workspace.rglob("*")]
-    return sorted(
-        {name for name in names if (workspace / name).is_file() and not _ALWAYS_LEFT_OUT & set(Path(name).parts)}
-    )
+    kept = {name for name in names if (workspace / name).is_file() and not _ALWAYS_LEFT_OUT & set(Path(name).parts)}
+    if bad := [name for name in kept if not _UTF8.fullmatch(name)]:
+        raise InvalidSpecError("EnvironmentConfig", [f"workspace: the name {name!r} is not UTF-8" for name in bad])
+    return sorted(kept)
+
+
+def _git_listing(workspace: Path) -> bytes | None:
+    """None outside git, and on a machine without git."""
+    listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listing = subprocess.run(["git", "-C", str(workspace), *listed], capture_output=True, check=False)
+    except FileNotFoundError:
+        return None
+    return listing.stdout if listing.returncode == 0 else None
 
 
 def _is_credential(name: str) -> bool:

@@ -8,9 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from google.protobuf.message import DecodeError
 from tenacity import AsyncRetrying, Retrying
 
-from fray_airflow.errors import JobExistsError
+from fray_airflow.errors import IrisError, JobExistsError
 from fray_airflow.iris import operations
 from fray_airflow.iris._gen.controller_pb2 import Controller
 from fray_airflow.iris._gen.vm_pb2 import AutoscalerStatus
@@ -118,6 +119,10 @@ class IrisClient:
         """The next lines of a job behind `cursor`, from the start without one. Lines come up to 2 s late."""
         return self.run(operations.logs(cursor or LogCursor(job_id), max_lines=max_lines, replicas=replicas))
 
+    def log_tail(self, job_id: str, replica: int, *, since_ms: int = 0, lines: int = 20) -> LogPage:
+        """The last lines of one replica, all its attempts together."""
+        return self.run(operations.log_tail(job_id, replica, since_ms=since_ms, lines=lines))
+
     def workers(self, contains: str = "") -> list[Worker]:
         return self.run(operations.workers(contains))
 
@@ -130,10 +135,13 @@ class IrisClient:
     def run[T](self, operation: Operation[T]) -> T:
         try:
             carrier = self._carrier(operation)
-            retrying = Retrying(**retry_options(4 if operation.patient else 1, 20))
-            return operation.read(retrying(carrier.unary, *_arguments(operation, self.options)))
+
+            def once() -> T:
+                return _read(operation, carrier.unary(*_arguments(operation, self.options)))
+
+            return Retrying(**retry_options(4 if operation.patient else 1, 20))(once)
         except WireFailure as failure:
-            raise to_error(failure, operation.call, self.options.where, operation.job_id) from None
+            raise _error(failure, operation, self.options) from None
 
     def _carrier(self, operation: Operation[Any]) -> Carrier:
         target = _target_of(operation, self.options)
@@ -226,6 +234,9 @@ class AsyncIrisClient:
     ) -> LogPage:
         return await self.run(operations.logs(cursor or LogCursor(job_id), max_lines=max_lines, replicas=replicas))
 
+    async def log_tail(self, job_id: str, replica: int, *, since_ms: int = 0, lines: int = 20) -> LogPage:
+        return await self.run(operations.log_tail(job_id, replica, since_ms=since_ms, lines=lines))
+
     async def workers(self, contains: str = "") -> list[Worker]:
         return await self.run(operations.workers(contains))
 
@@ -238,10 +249,13 @@ class AsyncIrisClient:
     async def run[T](self, operation: Operation[T]) -> T:
         try:
             carrier = await self._carrier(operation)
-            retrying = AsyncRetrying(**retry_options(4 if operation.patient else 1, 20))
-            return operation.read(await retrying(partial(carrier.unary, *_arguments(operation, self.options))))
+
+            async def once() -> T:
+                return _read(operation, await carrier.unary(*_arguments(operation, self.options)))
+
+            return await AsyncRetrying(**retry_options(4 if operation.patient else 1, 20))(once)
         except WireFailure as failure:
-            raise to_error(failure, operation.call, self.options.where, operation.job_id) from None
+            raise _error(failure, operation, self.options) from None
 
     async def _carrier(self, operation: Operation[Any]) -> AsyncCarrier:
         target = _target_of(operation, self.options)
@@ -274,3 +288,16 @@ def _target_of(operation: Operation[Any], options: ClientOptions) -> Target:
 def _arguments(operation: Operation[Any], options: ClientOptions) -> tuple[Any, ...]:
     """What a carrier's `unary` is called with."""
     return operation.call.path, operation.request, options.headers, options.timeout or operation.call.deadline
+
+
+def _read[T](operation: Operation[T], reply: bytes) -> T:
+    try:
+        return operation.read(reply)
+    except (DecodeError, ValueError, OverflowError, OSError) as error:
+        # As good as lost: what was asked for may have been done.
+        raise WireFailure("unavailable", f"a reply of {len(reply)} bytes that cannot be read ({error})") from error
+
+
+def _error(failure: WireFailure, operation: Operation[Any], options: ClientOptions) -> IrisError:
+    failure.message = options.headers.hidden(failure.message)
+    return to_error(failure, operation.call, options.where, operation.job_id)

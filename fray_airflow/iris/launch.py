@@ -89,7 +89,8 @@ def _set_budgets(request: _Request, job: JobRequest) -> None:
     request.max_retries_preemption = job.max_retries_preemption
     request.max_task_failures = job.max_task_failures
     if job.timeout_seconds is not None:
-        request.timeout.milliseconds = round(job.timeout_seconds * 1000)
+        # 0 would be no timeout.
+        request.timeout.milliseconds = max(1, round(job.timeout_seconds * 1000))
     if job.priority_band is not PriorityBand.INHERIT:
         request.MergeFrom(_Request(priority_band=f"PRIORITY_BAND_{job.priority_band.name}"))
     request.ports.extend(job.ports)

@@ -47,7 +47,7 @@ def launch(request: Controller.LaunchJobRequest) -> Operation[str]:
     return Operation(
         calls.LAUNCH_JOB,
         request.SerializeToString(),
-        lambda reply: Controller.LaunchJobResponse.FromString(reply).job_id,
+        read.launched,
         request.name,
     )
 
@@ -114,5 +114,21 @@ def logs(cursor: LogCursor, *, max_lines: int = PAGE_LINES, replicas: Sequence[i
         lambda reply: read.log_page(reply, cursor, max_lines),
         cursor.job_id,
         # Lines can wait for the next poll; a log service that is away must not hold up the watching.
+        patient=False,
+    )
+
+
+def log_tail(job_id: str, replica: int, *, since_ms: int = 0, lines: int = 20) -> Operation[LogPage]:
+    """The last lines of one replica, all its attempts together."""
+    request = FetchLogsRequest(
+        source=f"{job_id}/{replica}:", match_scope=MATCH_SCOPE_PREFIX, tail=True, max_lines=lines
+    )
+    if since_ms:
+        request.since_ms = since_ms - 1
+    return Operation(
+        calls.FETCH_LOGS,
+        request.SerializeToString(),
+        lambda reply: read.log_page(reply, LogCursor(job_id, since_ms), lines),
+        job_id,
         patient=False,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,9 @@ from fray_airflow.units import parse_duration
 log = logging.getLogger(__name__)
 
 _warned: set[str] = set()
+
+_NAME = re.compile(r"[0-9a-z_.-]+")
+_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?|")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +44,18 @@ class Headers(tuple[tuple[str, str], ...]):
     def __repr__(self) -> str:
         return f"Headers({', '.join(name for name, _ in self)})"
 
+    def hidden(self, text: str) -> str:
+        """`text` without their values: some servers repeat in an error what they were sent."""
+        for _, value in self:
+            text = text.replace(value.removeprefix("Bearer "), "***") if value else text
+        return text
+
 
 class ClientArguments(TypedDict, total=False):
     """What a client may be told beside its target.
 
     user: the first part of job ids, where the controller lets us choose (admins); "airflow".
+    port: for a target without one.
     transport: "grpc", "connect", or "auto" to find out, the default for a target without scheme.
     token: sent as bearer. tls: for a target without scheme. ca: a PEM file, or the PEM text.
     headers: more headers, for a proxy in between.
@@ -55,6 +66,7 @@ class ClientArguments(TypedDict, total=False):
     """
 
     user: str
+    port: int | None
     transport: str | None
     token: str | None
     tls: bool | None
@@ -72,15 +84,19 @@ def client_options(target: str | Target, **arguments: Unpack[ClientArguments]) -
     address = (
         target
         if isinstance(target, Target)
-        else parse_target(target, transport=arguments.get("transport"), tls=arguments.get("tls"))
+        else parse_target(
+            target, port=arguments.get("port"), transport=arguments.get("transport"), tls=arguments.get("tls")
+        )
     )
     if not user.strip() or "/" in user:
         raise InvalidSpecError("Iris client", [f'user={user!r} is not a user name; it may not hold "/"'])
     sent = [(name.lower(), value) for name, value in (arguments.get("headers") or {}).items()]
-    if token := arguments.get("token"):
+    if token := (arguments.get("token") or "").strip():
         sent.append(("authorization", f"Bearer {token}"))
-    if bad := [name for name, value in sent if re.search(r"[\r\n]", name + value)]:
-        raise InvalidSpecError("Iris client", [f"the header {name!r} has a line break in it" for name in bad])
+    # What the transports would refuse, with the value in their message.
+    if bad := [name for name, value in sent if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value)]:
+        what = "has a line break, or another character that headers may not have, in it"
+        raise InvalidSpecError("Iris client", [f"the header {name!r} {what}" for name in bad])
     if sent and not address.tls and not address.loopback:
         _warn_once(address)
     return ClientOptions(
@@ -89,10 +105,17 @@ def client_options(target: str | Target, **arguments: Unpack[ClientArguments]) -
         user=user,
         headers=Headers(sent),
         ca=_pem(arguments.get("ca")),
-        timeout=None if timeout is None else parse_duration(timeout).total_seconds(),
+        timeout=_seconds(timeout),
         gpu_gang_level=arguments.get("gpu_gang_level"),
         where=arguments.get("where") or f"Iris at {address}",
     )
+
+
+def _seconds(timeout: float | None) -> float | None:
+    try:
+        return None if timeout is None else parse_duration(timeout).total_seconds()
+    except ValueError as error:
+        raise InvalidSpecError("Iris client", [f"timeout: {error}"]) from None
 
 
 def _pem(ca: str | Path | None) -> bytes | None:
@@ -100,11 +123,21 @@ def _pem(ca: str | Path | None) -> bytes | None:
         return None
     if isinstance(ca, str) and "-----BEGIN" in ca:
         # A one-line field of a form turns line breaks into the two characters of their escape.
-        return ca.replace("\\n", "\n").encode()
+        return _checked(ca.replace("\\n", "\n"), "the text")
     try:
-        return Path(ca).read_bytes()
+        return _checked(Path(ca).read_text("ascii"), repr(str(ca)))
     except OSError as error:
         raise InvalidSpecError("Iris client", [f"ca={str(ca)!r} cannot be read ({error.strerror})"]) from error
+    except UnicodeError:
+        raise InvalidSpecError("Iris client", [f"ca={str(ca)!r} is not a PEM file"]) from None
+
+
+def _checked(pem: str, what: str) -> bytes:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidSpecError("Iris client", [f"ca: {what} holds no certificates ({error})"]) from None
+    return pem.encode()
 
 
 def _warn_once(target: Target) -> None:

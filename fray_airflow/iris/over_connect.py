@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
 
 from fray_airflow.iris.calls import LOG_PROXY, LOG_SERVICE
-from fray_airflow.iris.carriers import Metadata
+from fray_airflow.iris.carriers import MAX_MESSAGE_BYTES, Metadata
 from fray_airflow.iris.failure import WireFailure
 from fray_airflow.iris.target import Target
 
@@ -48,11 +49,14 @@ class ConnectCarrier:
         self._client = httpx.Client(base_url=target.url, verify=_verify(target, ca), trust_env=False)
 
     def unary(self, path: str, request: bytes, metadata: Metadata, deadline: float) -> bytes:
-        with _failures(self._target):
-            response = self._client.post(
-                proxied(path), content=request, headers=_headers(metadata, deadline), timeout=deadline
-            )
-            return read_reply(response, self._target)
+        body = _Body(deadline)
+        sending = self._client.stream(
+            "POST", proxied(path), content=request, headers=_headers(metadata, deadline), timeout=deadline
+        )
+        with _failures(self._target), sending as response:
+            for chunk in response.iter_bytes():
+                body.add(chunk)
+            return read_reply(response, bytes(body.content), self._target)
 
     def close(self) -> None:
         self._client.close()
@@ -66,14 +70,33 @@ class AsyncConnectCarrier:
         self._client = httpx.AsyncClient(base_url=target.url, verify=_verify(target, ca), trust_env=False)
 
     async def unary(self, path: str, request: bytes, metadata: Metadata, deadline: float) -> bytes:
+        body = _Body(deadline)
+        sending = self._client.stream(
+            "POST", proxied(path), content=request, headers=_headers(metadata, deadline), timeout=deadline
+        )
         with _failures(self._target):
-            response = await self._client.post(
-                proxied(path), content=request, headers=_headers(metadata, deadline), timeout=deadline
-            )
-            return read_reply(response, self._target)
+            async with sending as response:
+                async for chunk in response.aiter_bytes():
+                    body.add(chunk)
+                return read_reply(response, bytes(body.content), self._target)
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+class _Body:
+    """An answer as it comes in. A timeout of httpx is of one read only, and a slow server may need many."""
+
+    def __init__(self, deadline: float) -> None:
+        self.content = bytearray()
+        self._end = time.monotonic() + deadline
+
+    def add(self, chunk: bytes) -> None:
+        self.content += chunk
+        if len(self.content) > MAX_MESSAGE_BYTES:
+            raise WireFailure("resource_exhausted", f"an answer above {MAX_MESSAGE_BYTES // 1024**2} MiB")
+        if time.monotonic() > self._end:
+            raise WireFailure("deadline_exceeded", "no whole answer in time")
 
 
 def proxied(path: str) -> str:
@@ -81,26 +104,25 @@ def proxied(path: str) -> str:
     return LOG_PROXY + path if path.startswith(LOG_SERVICE) else path
 
 
-def read_reply(response: httpx.Response, target: Target) -> bytes:
+def read_reply(response: httpx.Response, body: bytes, target: Target) -> bytes:
     """The protobuf bytes of a good answer; WireFailure for every other."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if response.status_code == 200 and kind == _PROTO:
-        return response.content
+        return body
     if response.status_code == 200:
-        raise WireFailure("unknown", f"an answer of type {kind or 'none'}: {_text(response)}", _not_iris(target))
+        raise WireFailure("unknown", f"an answer of type {kind or 'none'}: {_text(body)}", _not_iris(target))
     if 300 <= response.status_code < 400:
         where = response.headers.get("location", "elsewhere")
         raise WireFailure("unknown", f"HTTP {response.status_code} to {where.partition('?')[0]}", _not_iris(target))
-    raise _refusal(response, target)
+    raise _refusal(response.status_code, body, target)
 
 
-def _refusal(response: httpx.Response, target: Target) -> WireFailure:
-    status = response.status_code
-    body = _json(response)
-    code, message = body.get("code"), body.get("message")
+def _refusal(status: int, body: bytes, target: Target) -> WireFailure:
+    answer = _json(body)
+    code, message = answer.get("code"), answer.get("message")
     if isinstance(code, str):
         return WireFailure(code, message if isinstance(message, str) else "")
-    text = body.get("error") if isinstance(body.get("error"), str) else _text(response)
+    text = answer.get("error") if isinstance(answer.get("error"), str) else _text(body)
     # A method that the server does not have is an empty 404; with a page around it, this is some other server.
     hint = _not_iris(target) if status == 404 or "<html" in str(text).lower() else ""
     return WireFailure(_CODE_OF_STATUS.get(status, "unknown"), f"HTTP {status} {text}".strip(), hint)
@@ -108,7 +130,7 @@ def _refusal(response: httpx.Response, target: Target) -> WireFailure:
 
 @contextmanager
 def _failures(target: Target) -> Iterator[None]:
-    """What goes wrong below HTTP, as WireFailure. The texts of httpx hold no headers, so no token."""
+    """What goes wrong below HTTP, as WireFailure."""
     try:
         yield
     except httpx.TimeoutException as error:
@@ -116,7 +138,7 @@ def _failures(target: Target) -> Iterator[None]:
         raise WireFailure("deadline_exceeded", what) from None
     except httpx.RemoteProtocolError as error:
         hint = ""
-        if "illegal status line" in str(error) or "unexpected" in str(error).lower():
+        if "illegal" in str(error) or "unexpected" in str(error).lower():
             hint = "If this port speaks gRPC: set transport=grpc, or write the host as grpc://."
         raise WireFailure("unavailable", str(error), hint) from None
     except httpx.HTTPError as error:
@@ -139,14 +161,15 @@ def _not_iris(target: Target) -> str:
     return f"Is {target.authority} the Iris controller? Something else seems to answer there."
 
 
-def _json(response: httpx.Response) -> dict[str, object]:
+def _json(body: bytes) -> dict[str, object]:
     try:
-        body = json.loads(response.content)
-    except ValueError:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
         return {}
-    return body if isinstance(body, dict) else {}
+    return answer if isinstance(answer, dict) else {}
 
 
-def _text(response: httpx.Response) -> str:
-    text = " ".join(response.text.split())
+def _text(body: bytes) -> str:
+    # Whatever character set the header names: some of Python's are no character sets.
+    text = " ".join(body.decode(errors="replace").split())
     return text[:_LONGEST_TEXT] + ("..." if len(text) > _LONGEST_TEXT else "")

@@ -25,7 +25,15 @@ _LEVELS: dict[int, int] = {
 
 def job_status(reply: bytes) -> JobStatus:
     response = Controller.GetJobStatusResponse.FromString(reply)
+    if not response.job.job_id:
+        raise ValueError("no job in it")
     return _job(response.job, response.request)
+
+
+def launched(reply: bytes) -> str:
+    if job_id := Controller.LaunchJobResponse.FromString(reply).job_id:
+        return job_id
+    raise ValueError("no job in it")
 
 
 def job_list(reply: bytes) -> list[JobStatus]:

@@ -15,6 +15,9 @@ DEFAULT_PORT = 10_000
 """A controller's port unless its configuration says otherwise."""
 
 TRANSPORTS: tuple[Transport, ...] = ("auto", "grpc", "connect")
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
+_PREFIX = re.compile(r"[!-~]*")
 _SCHEMES: dict[str, tuple[Transport, bool]] = {
     "grpc": ("grpc", False),
     "grpcs": ("grpc", True),
@@ -65,11 +68,17 @@ def parse_target(
     >>> parse_target("::1").authority
     '[::1]:10000'
     """
+    if not isinstance(text, str):
+        raise InvalidSpecError("Iris address", [f"{text!r} is not a text"])
+    if "@" in text:
+        # Nothing in front of the last "@" may be shown: it holds a password.
+        shown = text.rpartition("@")[2]
+        raise InvalidSpecError("Iris address", [f"'***@{shown}' holds a user or password; give the address without"])
     scheme, _, rest = text.strip().rpartition("://")
     scheme = scheme.lower()
     faults = []
     if scheme and scheme not in _SCHEMES:
-        faults.append(f"scheme {scheme!r} of {_shown(text)!r} is unknown; use {', '.join(_SCHEMES)} or none")
+        faults.append(f"scheme {scheme!r} of {text!r} is unknown; use {', '.join(_SCHEMES)} or none")
     if transport is not None and transport not in TRANSPORTS:
         faults.append(f"transport={transport!r} is unknown; choose from {', '.join(TRANSPORTS)}")
     said_transport, said_tls = _SCHEMES.get(scheme, (transport or "auto", bool(tls)))
@@ -84,20 +93,17 @@ def parse_target(
         host, said_port = parts.hostname, parts.port
     except ValueError as error:
         host, said_port = None, None
-        faults.append(f"{_shown(text)!r} is not an address ({error})")
+        faults.append(f"{text!r} is not an address ({error})")
     else:
-        if not host or re.search(r"[\s,@]", host):
-            faults.append(
-                f"{_shown(text)!r} names no host; write host, host:port or a URL such as http://host:{DEFAULT_PORT}"
-            )
-    number = said_port or port or DEFAULT_PORT
+        if not host or not (_HOST.fullmatch(host) or ":" in host):
+            faults.append(f"{text!r} names no host; write host, host:port or a URL such as http://host:{DEFAULT_PORT}")
+        if parts.query or parts.fragment or not _PREFIX.fullmatch(parts.path):
+            faults.append(f"{text!r} has more behind the host than a path")
+        elif parts.path.rstrip("/") and said_transport == "grpc":
+            faults.append(f"{text!r} has a path, and gRPC has no place for one")
+    number = said_port if said_port is not None else port or DEFAULT_PORT
     if not 0 < number < 65536:
         faults.append(f"port={number} is not a port")
     if faults:
         raise InvalidSpecError("Iris address", faults)
     return Target(host or "", number, said_transport, said_tls, parts.path.rstrip("/"))  # type: ignore[arg-type]
-
-
-def _shown(text: str) -> str:
-    """`text` without a password that somebody wrote into it."""
-    return re.sub(r"//[^/@]*@", "//***@", text if "://" in text else f"//{text}").removeprefix("//")

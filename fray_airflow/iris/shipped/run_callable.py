@@ -12,7 +12,9 @@ def main() -> None:
     facts = json.loads((HERE / "callable.json").read_text())
     check_python(facts)
     # The copy of cloudpickle that made the pickle, in case the environment has none or another.
+    # Behind it the work folder, where the workspace's modules are; the script's own folder is first already.
     sys.path.insert(0, str(HERE))
+    sys.path.insert(1, str(HERE.parent))
     try:
         function, args, kwargs = pickle.loads((HERE / "callable.pkl").read_bytes())
     except ModuleNotFoundError as error:

@@ -1,0 +1,94 @@
+# Everything a newcomer or a CI machine needs starts here; `make help` lists it.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check protos requirements package-test clean
+
+BIN := .venv/bin
+UV := .tools/bin/uv
+UV_VERSION := 0.13.9
+PROTOC := .tools/protos/bin/python
+INSTALL := $(UV) pip install --quiet --python
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
+		printf '  make %-14s %s\n' "$$target" "$$text"; done
+
+setup: .venv/.dev ## Make .venv with all that tests and checks need (227 MB to download)
+	@echo "Ready: .venv"
+
+demo: .venv/.runtime ## Run a training pipeline on an Iris of its own (56 MB to download)
+	@$(BIN)/python -m fray_airflow.demo
+
+test: check ## Run the checks, then the tests; ARGS="-k name" goes to pytest
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/.dev .tools/protos/.ready ## Check format, lint, types, layers and generated code
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	@# It prints a page even when all is well.
+	$(BIN)/lint-imports --no-logo >.tools/layers.txt || { cat .tools/layers.txt; exit 1; }
+	$(PROTOC) protos/generate.py --check
+
+protos: .tools/protos/.ready ## Make the generated modules anew from protos/
+	$(PROTOC) protos/generate.py
+
+requirements: | $(UV) ## Pin the newest versions that pyproject.toml allows, with their hashes
+	$(COMPILE) --upgrade pyproject.toml --group dev --group iris -o requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
+	$(COMPILE) --upgrade --group build -c requirements/dev.txt -o requirements/build.txt
+	$(COMPILE) --upgrade --group protos -o requirements/protos.txt
+
+package-test: .venv/.dev ## Build sdist and wheel, install the wheel in a clean environment and use it there
+	$(BIN)/python tests/package/smoke.py --uv $(UV)
+
+clean: ## Remove everything that make made
+	rm -rf .venv .tools .demo build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# One environment, filled in two steps: a first demo does not wait for the real Iris and the tools of the tests. The
+# pins of runtime.txt and build.txt are those of dev.txt, so neither step undoes the other.
+.venv/.runtime: requirements/runtime.txt requirements/build.txt pyproject.toml .venv/.python
+	@echo "Installing fray-airflow and requirements/runtime.txt into .venv"
+	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/build.txt
+	@$(INSTALL) $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.dev: requirements/dev.txt .venv/.runtime
+	@echo "Installing requirements/dev.txt into .venv"
+	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv/.python: .python-version | $(UV)
+	@case "$$($(BIN)/python --version 2>&1)" in \
+	"Python $$(cat .python-version)."*) ;; \
+	*) $(UV) venv --quiet --clear .venv || { \
+		echo "Python $$(cat .python-version) was neither found nor downloaded: install it, or set UV_PYTHON to its path." >&2; \
+		exit 1; } ;; \
+	esac
+	@touch $@
+
+# protoc's plugin needs an old protobuf, so it has an environment of its own.
+.tools/protos/.ready: requirements/protos.txt | $(UV)
+	@echo "Installing requirements/protos.txt into .tools/protos"
+	@$(UV) venv --quiet --clear .tools/protos
+	@$(INSTALL) $(PROTOC) --require-hashes -r requirements/protos.txt
+	@touch $@
+
+# The uv on PATH if it runs (a version manager's stand-in need not), else one from pip: in a venv, or, where the system's
+# Python comes without the venv module, in a plain folder.
+$(UV):
+	@mkdir -p .tools/bin
+	@if uv --version >/dev/null 2>&1; then ln -sf "$$(command -v uv)" $@; exit 0; fi; \
+	echo "Installing uv $(UV_VERSION) into .tools/uv"; \
+	for python in python3 /usr/bin/python3 python; do \
+		rm -rf .tools/uv; \
+		$$python -m venv .tools/uv && .tools/uv/bin/python -m pip install --quiet uv==$(UV_VERSION) && break; \
+		rm -rf .tools/uv; \
+		$$python -m pip install --quiet --target .tools/uv uv==$(UV_VERSION) && break; \
+	done >.tools/uv.log 2>&1; \
+	if .tools/uv/bin/uv --version >/dev/null 2>&1; then ln -sf ../uv/bin/uv $@; exit 0; fi; \
+	cat .tools/uv.log >&2; \
+	echo "uv could not be installed: put uv on PATH (python3 -m pip install uv==$(UV_VERSION)) and run make again." >&2; \
+	exit 1

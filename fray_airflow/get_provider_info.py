@@ -1,0 +1,65 @@
+"""What Airflow is told of this provider. Imports nothing: Airflow reads it in every process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def get_provider_info() -> dict[str, Any]:
+    modules = [{"integration-name": "Iris"}]
+    return {
+        "package-name": "fray-airflow",
+        "name": "Iris",
+        "description": "Schedules distributed training on Iris, the cluster scheduler of Marin.",
+        "versions": ["0.1.0"],
+        "integrations": [
+            {
+                "integration-name": "Iris",
+                "external-doc-url": "https://github.com/marin-community/marin",
+                "tags": ["service"],
+            }
+        ],
+        "operators": [{**modules[0], "python-modules": ["fray_airflow.operators.submit_job"]}],
+        "sensors": [{**modules[0], "python-modules": ["fray_airflow.sensors.placement"]}],
+        "hooks": [{**modules[0], "python-modules": ["fray_airflow.hooks.iris"]}],
+        "triggers": [
+            {**modules[0], "python-modules": ["fray_airflow.triggers.job", "fray_airflow.triggers.placement"]}
+        ],
+        "extra-links": ["fray_airflow.links.IrisJobLink"],
+        "connection-types": [
+            {
+                "connection-type": "iris",
+                "hook-class-name": "fray_airflow.hooks.iris.IrisHook",
+                "hook-name": "Iris",
+                "ui-field-behaviour": _UI_FIELDS,
+                "conn-fields": _CONN_FIELDS,
+            }
+        ],
+    }
+
+
+def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
+
+
+_UI_FIELDS: dict[str, Any] = {
+    "hidden-fields": ["schema"],
+    "relabeling": {"host": "Controller", "login": "User", "password": "Token"},
+    "placeholders": {"host": "iris.example.com", "port": "10000", "login": "airflow"},
+}
+
+_CONN_FIELDS: dict[str, Any] = {
+    "transport": _text("Transport", "What the controller's port speaks.", enum=["auto", "grpc", "connect", None]),
+    "tls": {"label": "TLS", "description": "For a host without scheme.", "schema": {"type": ["boolean", "null"]}},
+    "ca": _text("CA certificate", "A file on the workers, or the PEM text itself."),
+    "timeout": {
+        "label": "Timeout (s)",
+        "description": "For one call; each call's own if empty.",
+        "schema": {"type": ["number", "null"], "exclusiveMinimum": 0},
+    },
+    "log_target": _text("Log service", "Its address, if it is not behind the controller's port."),
+    "dashboard_url": _text("Dashboard", "Where people look at jobs; the link of a task leads there."),
+    "deployment": _text("Deployment", "Tells this Airflow from others that share the Iris; its base URL if empty."),
+    "gpu_gang_level": _text("GPU gang level", "The worker attribute that the hosts of a GPU gang must share."),
+    "proxy_authorization": _text("Proxy token", "For a proxy that asks for its own.", format="password"),
+}

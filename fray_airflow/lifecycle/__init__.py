@@ -1,0 +1,45 @@
+"""What to do next with a launch, given what was seen: the pure heart of the provider.
+
+`step(plan, seen, now)` returns one action; a driver carries it out and tells `seen.learn(action, reply, now)`. The sync
+operator and the async trigger are two drivers of this one machine, so both behave alike. No I/O, no clock, no Airflow.
+"""
+
+from fray_airflow.lifecycle.actions import (
+    Action,
+    Finish,
+    LookUp,
+    ReadLogs,
+    ReadStatus,
+    ReadTail,
+    ReadTasks,
+    ReadWorkers,
+    Submit,
+    Terminate,
+    Wait,
+)
+from fray_airflow.lifecycle.conversation import Conversation
+from fray_airflow.lifecycle.plan import Plan, PlannedJob
+from fray_airflow.lifecycle.seen import Seen, Stop
+from fray_airflow.lifecycle.step import step
+from fray_airflow.lifecycle.story import story
+
+__all__ = [
+    "Action",
+    "Conversation",
+    "Finish",
+    "LookUp",
+    "Plan",
+    "PlannedJob",
+    "ReadLogs",
+    "ReadStatus",
+    "ReadTail",
+    "ReadTasks",
+    "ReadWorkers",
+    "Seen",
+    "Stop",
+    "Submit",
+    "Terminate",
+    "Wait",
+    "step",
+    "story",
+]

@@ -1,0 +1,62 @@
+"""The talk between the machine and a driver: it says what to do, hears the reply, and tells what changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from fray_airflow.lifecycle.actions import Action, ReadLogs
+from fray_airflow.lifecycle.plan import Plan
+from fray_airflow.lifecycle.seen import Seen
+from fray_airflow.lifecycle.step import step
+from fray_airflow.lifecycle.story import story
+from fray_airflow.logs import LogPage
+
+VERSION = 1
+
+Tell = Callable[[int, str], None]
+"""Takes a logging level and a line."""
+
+
+class Conversation:
+    """One launch in progress. A driver repeats `action = talk.next()`, carries it out, `talk.hear(action, reply)`.
+
+    `clock` gives the time; `tell` takes each line of the launch's story, and of its job's log.
+    """
+
+    def __init__(self, plan: Plan, seen: Seen, *, clock: Callable[[], datetime], tell: Tell) -> None:
+        self.plan = plan
+        self.seen = seen
+        self._clock = clock
+        self._tell = tell
+
+    def next(self) -> Action:
+        before = self.seen
+        self.seen, action = step(self.plan, before, self._clock())
+        self._told(before)
+        return action
+
+    def hear(self, action: Action, reply: Any) -> None:
+        """`reply` is what the action brought, an IrisError if it failed, None where there is nothing to say."""
+        before = self.seen
+        self.seen = before.learn(action, reply, self._clock())
+        self._told(before)
+        if isinstance(action, ReadLogs) and isinstance(reply, LogPage):
+            for line in reply.lines:
+                self._tell(line.level, str(line))
+        elif isinstance(action, ReadLogs) and before.quiet < self.seen.quiet:
+            self._tell(logging.WARNING, f"The job's log cannot be read now: {reply}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that another driver needs to go on, as one plain JSON value."""
+        return {"v": VERSION, "plan": self.plan.to_json(), "seen": self.seen.to_json()}
+
+    @staticmethod
+    def resume(value: Mapping[str, Any], *, clock: Callable[[], datetime], tell: Tell) -> Conversation:
+        return Conversation(Plan.from_json(value["plan"]), Seen.from_json(value["seen"]), clock=clock, tell=tell)
+
+    def _told(self, before: Seen) -> None:
+        for level, text in story(before, self.seen):
+            self._tell(level, text)

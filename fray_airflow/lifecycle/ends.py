@@ -1,0 +1,134 @@
+"""What a finished job means: its result, or the error that says why it has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fray_airflow.errors import (
+    IrisError,
+    JobFailedError,
+    JobKilledError,
+    JobPreemptedError,
+    JobTimeoutError,
+    UnschedulableError,
+)
+from fray_airflow.lifecycle.actions import Finish
+from fray_airflow.lifecycle.plan import Plan
+from fray_airflow.lifecycle.report import report
+from fray_airflow.lifecycle.seen import Seen
+from fray_airflow.states import JobState, TaskState
+from fray_airflow.status import AttemptStatus, JobStatus, TaskStatus
+
+_SIGKILL_CODES = (137, -9)
+_FOREVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The attempt that failed first: where the trouble began, whatever fell over afterwards."""
+
+    replica: int
+    exit_code: int
+    error: str
+    seconds: float
+
+
+def first_failure(tasks: tuple[TaskStatus, ...]) -> Failure | None:
+    """By time of its end. Replicas that were only taken down with others do not count."""
+    failed = [
+        (attempt.finished_at or _FOREVER, task.index, attempt)
+        for task in tasks
+        for attempt in _attempts(task)
+        if attempt.state is TaskState.FAILED
+    ]
+    if not failed:
+        return None
+    _, replica, attempt = min(failed, key=lambda each: each[:2])
+    return Failure(replica, attempt.exit_code, attempt.error, _seconds(attempt))
+
+
+def end_of(plan: Plan, seen: Seen) -> Finish:
+    """The end of the launch. An unknown state never counts as success."""
+    status = seen.status
+    if status is not None and status.state is JobState.SUCCEEDED:
+        return Finish(result=report(plan, seen))
+    if status is None:
+        raise ValueError("a job that was not seen has no end")
+    return Finish(error=_error(plan, seen, status))
+
+
+def _error(plan: Plan, seen: Seen, status: JobStatus) -> IrisError:
+    failure = first_failure(seen.tasks)
+    kind, text = _cause(plan, seen, status, failure)
+    return kind(
+        f"{status.job_id} {text}{_tail(seen, failure)}",
+        job_id=status.job_id,
+        state=status.state.name,
+        exit_code=failure.exit_code if failure else None,
+        # On a finished job Iris repeats the error here; a reason for waiting it is only if the job never ran.
+        pending_reason=status.pending_reason if seen.running_at is None and failure is None else "",
+    )
+
+
+def _cause(plan: Plan, seen: Seen, status: JobStatus, failure: Failure | None) -> tuple[type[IrisError], str]:
+    match status.state:
+        case JobState.FAILED if failure and plan.job_timeout is not None and failure.seconds >= plan.job_timeout:
+            return JobTimeoutError, (
+                f"FAILED: replica {failure.replica} ran for {failure.seconds:.0f} s, longer than the job_timeout of "
+                f"{plan.job_timeout:g} s. Raise job_timeout, or let the job save its state and go on in a retry."
+            )
+        case JobState.FAILED if failure:
+            return JobFailedError, f"FAILED: {_exit(failure)}"
+        case JobState.KILLED:
+            return JobKilledError, "was KILLED by somebody outside Airflow. Clear the task to run it again."
+        case JobState.WORKER_FAILED:
+            return JobPreemptedError, (
+                f"lost its machines {status.preemption_count} times, more than its budget allows: {status.error}. "
+                "Raise max_retries_preemption, or ask for machines that are not preemptible."
+            )
+        case JobState.UNSCHEDULABLE:
+            return UnschedulableError, f"was never placed: {status.error}. Ask for machines that the cluster has free."
+    return (
+        JobFailedError,
+        f"ended as {status.state}: {status.error or 'Iris gives no reason'}. Look at its page in Iris.",
+    )
+
+
+def _exit(failure: Failure) -> str:
+    where = f"replica {failure.replica}"
+    if failure.exit_code in _SIGKILL_CODES:
+        return f"{where} was killed (exit code {failure.exit_code}), most likely for want of memory. Raise ram."
+    if failure.exit_code == 0:
+        return f"{where}: {failure.error}. Iris could not run it; check image, files and command."
+    return (
+        f"{where} ended with exit code {failure.exit_code}. Its program failed: read its last lines, fix it, and retry."
+    )
+
+
+def _tail(seen: Seen, failure: Failure | None) -> str:
+    if failure is None or not seen.tail:
+        return ""
+    lines = "".join(f"\n  {line.text[:500]}" for line in seen.tail)
+    return f"\nLast lines of replica {failure.replica}:{lines}"
+
+
+def _attempts(task: TaskStatus) -> tuple[AttemptStatus, ...]:
+    if task.attempts:
+        return task.attempts
+    return (
+        AttemptStatus(
+            attempt_id=0,
+            state=task.state,
+            exit_code=task.exit_code,
+            error=task.error,
+            started_at=task.started_at,
+            finished_at=task.finished_at,
+        ),
+    )
+
+
+def _seconds(attempt: AttemptStatus) -> float:
+    if attempt.started_at is None or attempt.finished_at is None:
+        return 0.0
+    return (attempt.finished_at - attempt.started_at).total_seconds()

@@ -1,0 +1,146 @@
+"""The decision: one function from the plan, what was seen and the time to the next action."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fray_airflow.errors import (
+    IrisError,
+    IrisUnavailableError,
+    JobNotFoundError,
+    JobTimeoutError,
+    PlacementTimeoutError,
+)
+from fray_airflow.lifecycle.actions import (
+    Action,
+    Finish,
+    ReadLogs,
+    ReadStatus,
+    ReadTail,
+    ReadTasks,
+    ReadWorkers,
+    Terminate,
+    Wait,
+)
+from fray_airflow.lifecycle.claim import claim
+from fray_airflow.lifecycle.ends import end_of, first_failure
+from fray_airflow.lifecycle.plan import Plan
+from fray_airflow.lifecycle.seen import LOGS, STATUS, TASKS, WORKERS, Seen, Stop
+from fray_airflow.states import JobState
+from fray_airflow.status import JobStatus
+
+MISSING_GRACE = timedelta(seconds=60)
+"""How long a job may be unknown to the controller: one that was restored from a checkpoint may still catch up."""
+
+LAST_LINES_GRACE = timedelta(seconds=2)
+"""Iris shows lines about 1.5 s after they are written, so also after the end of the job."""
+LONGEST_DRAIN = timedelta(seconds=30)
+DRAIN_INTERVAL = 0.5
+
+
+def step(plan: Plan, seen: Seen, now: datetime) -> tuple[Seen, Action]:
+    """What to do next, and what is known by then. Total: every state of knowledge has an answer."""
+    if seen.failed is not None:
+        return seen, Finish(error=seen.failed)
+    if not seen.job_id:
+        decision = claim(plan, seen)
+        if not isinstance(decision, JobStatus):
+            return seen, decision
+        seen = seen.adopt(decision, now)
+    stop = _due_stop(plan, seen, now)
+    if stop is not None:
+        seen = seen.stopped(stop)
+    return seen, _watch(plan, seen, now)
+
+
+def _watch(plan: Plan, seen: Seen, now: datetime) -> Action:
+    if seen.stop is not None:
+        return Finish(error=_stopped(plan, seen)) if seen.terminated else Terminate(seen.job_id)
+    if error := _given_up(plan, seen, now):
+        return Finish(error=error)
+    if STATUS in seen.due:
+        return ReadStatus(seen.job_id)
+    if TASKS in seen.due:
+        return ReadTasks(seen.job_id)
+    if WORKERS in seen.due:
+        return ReadWorkers()
+    if LOGS in seen.due and seen.cursor is not None:
+        return ReadLogs(seen.cursor)
+    if seen.finished_at is None:
+        return Wait(_until_next_look(plan, seen, now))
+    if not _drained(seen, now):
+        return Wait(DRAIN_INTERVAL)
+    failure = first_failure(seen.tasks)
+    if failure is not None and seen.tail is None and seen.cursor is not None and _ended_badly(seen):
+        return ReadTail(seen.cursor, failure.replica)
+    return end_of(plan, seen)
+
+
+def _due_stop(plan: Plan, seen: Seen, now: datetime) -> Stop | None:
+    """Whether one of the author's timeouts has passed."""
+    if not seen.job_id or seen.stop is not None or seen.finished_at is not None:
+        return None
+    if plan.deadline is not None and now >= plan.deadline:
+        return Stop.DEADLINE
+    limit = _placement_limit(plan, seen)
+    # Only a fresh look may say "not placed": placement may have come while nobody looked.
+    if limit is not None and now >= limit and STATUS not in seen.due and TASKS not in seen.due and seen.status:
+        return Stop.PLACEMENT
+    return None
+
+
+def _placement_limit(plan: Plan, seen: Seen) -> datetime | None:
+    if plan.placement_timeout is None or seen.placed_at is not None or seen.since is None:
+        return None
+    return seen.since + timedelta(seconds=plan.placement_timeout)
+
+
+def _until_next_look(plan: Plan, seen: Seen, now: datetime) -> float:
+    limits = [limit for limit in (plan.deadline, _placement_limit(plan, seen)) if limit is not None and limit > now]
+    return max(0.05, min([plan.poll_interval, *((limit - now).total_seconds() for limit in limits)]))
+
+
+def _given_up(plan: Plan, seen: Seen, now: datetime) -> IrisError | None:
+    state = seen.status.state.name if seen.status else ""
+    if seen.away_since is not None and now - seen.away_since > timedelta(seconds=plan.outage_tolerance):
+        return IrisUnavailableError(
+            f"Iris has not answered for {plan.outage_tolerance:g} s (outage_tolerance). {seen.job_id} may still run: "
+            "the next try of this task adopts it.",
+            job_id=seen.job_id,
+            state=state,
+            code="unavailable",
+        )
+    if seen.missing_since is not None and now - seen.missing_since > MISSING_GRACE:
+        return JobNotFoundError(
+            f"Iris does not know {seen.job_id} any more. It was deleted, or the controller lost its database; "
+            "clear the task to run it again.",
+            job_id=seen.job_id,
+            state=state,
+            code="not_found",
+        )
+    return None
+
+
+def _drained(seen: Seen, now: datetime) -> bool:
+    if seen.finished_at is None:
+        return False
+    waited = now - seen.finished_at
+    return (seen.quiet and waited >= LAST_LINES_GRACE) or waited >= LONGEST_DRAIN
+
+
+def _ended_badly(seen: Seen) -> bool:
+    return seen.status is not None and seen.status.state is not JobState.SUCCEEDED
+
+
+def _stopped(plan: Plan, seen: Seen) -> IrisError:
+    reason = seen.status.pending_reason if seen.status else ""
+    kind: type[IrisError] = PlacementTimeoutError
+    text = (
+        f"not all of its {plan.replicas} replicas were placed within {plan.placement_timeout} s (placement_timeout). "
+        f"Iris's last reason: {reason or 'none given'}. Wait longer, or ask for machines that are free."
+    )
+    if seen.stop is Stop.DEADLINE:
+        kind, text = JobTimeoutError, "the task's execution_timeout passed. Raise it, or ask for more machines."
+    return kind(
+        f"{seen.job_id} was terminated: {text}", job_id=seen.job_id, state=JobState.KILLED.name, pending_reason=reason
+    )

@@ -1,0 +1,80 @@
+"""A launch told in log lines: what changed between two states of knowledge, and nothing twice."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+from fray_airflow.lifecycle.seen import Seen
+from fray_airflow.states import JobState, TaskState
+from fray_airflow.status import TaskStatus
+
+Line = tuple[int, str]
+"""A logging level and a text."""
+
+_FAILED_ATTEMPT = (TaskState.FAILED, TaskState.WORKER_FAILED, TaskState.PREEMPTED)
+
+
+def story(before: Seen, after: Seen) -> Iterator[Line]:
+    """The lines for the step from `before` to `after`."""
+    if after.job_id != before.job_id:
+        yield logging.INFO, f"{'Adopted' if after.adopted else 'Submitted'} {after.job_id}"
+    if after.away_since and not before.away_since:
+        yield logging.WARNING, "Iris does not answer. The job is not affected; watching goes on."
+    if before.away_since and not after.away_since:
+        yield logging.INFO, "Iris answers again."
+    yield from _told_of_placement(before, after)
+    yield from _told_of_attempts(before, after)
+    yield from _told_of_state(before, after)
+    if after.stop is not before.stop:
+        yield logging.WARNING, f"Terminating {after.job_id}: its {after.stop} has passed."
+
+
+def _told_of_state(before: Seen, after: Seen) -> Iterator[Line]:
+    status, old = after.status, before.status
+    if status is None or (old is not None and (old.state, old.pending_reason) == (status.state, status.pending_reason)):
+        return
+    if status.state is JobState.PENDING:
+        yield logging.INFO, f"PENDING: {' '.join(status.pending_reason.split()) or 'no reason given yet'}"
+    elif old is None or old.state is not status.state:
+        yield logging.INFO, f"{status.state}{_counted(status.task_state_counts)}"
+
+
+def _told_of_placement(before: Seen, after: Seen) -> Iterator[Line]:
+    if after.placed_at and not before.placed_at:
+        waited = f" after {(after.placed_at - after.since).total_seconds():.1f} s" if after.since else ""
+        yield logging.INFO, f"All {len(after.tasks)} replicas are placed{waited}"
+    # The workers' attributes come a call later than the tasks that name them.
+    if after.workers and after.placed_at and (after.workers is not before.workers):
+        slices = Counter(_place(after, task) for task in after.tasks if task.worker_id)
+        yield logging.INFO, "On " + ", ".join(f"{place} ({count})" for place, count in sorted(slices.items()))
+
+
+def _place(seen: Seen, task: TaskStatus) -> str:
+    worker = seen.workers.get(task.worker_id)
+    slice_name = worker.attributes.get("tpu-name") if worker else None
+    return f"slice {slice_name}" if slice_name else f"worker {task.worker_id}"
+
+
+def _told_of_attempts(before: Seen, after: Seen) -> Iterator[Line]:
+    told = {
+        (task.task_id, attempt.attempt_id)
+        for task in before.tasks
+        for attempt in task.attempts
+        if _ended(attempt.state)
+    }
+    for task in after.tasks:
+        for attempt in task.attempts:
+            if _ended(attempt.state) and (task.task_id, attempt.attempt_id) not in told:
+                what = f"replica {task.index} attempt {attempt.attempt_id} {attempt.state}"
+                yield logging.WARNING, f"{what}: {' '.join(attempt.error.split()) or f'exit code {attempt.exit_code}'}"
+
+
+def _ended(state: TaskState) -> bool:
+    return state in _FAILED_ATTEMPT
+
+
+def _counted(counts: object) -> str:
+    shown = ", ".join(f"{count} {state}" for state, count in counts.items()) if isinstance(counts, dict) else ""
+    return f" ({shown})" if shown else ""

@@ -1,0 +1,284 @@
+"""IrisSubmitJobOperator: one job on Iris as one Airflow task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator, conf
+
+from fray_airflow.errors import FrayError, InvalidSpecError, IrisError, IrisUnavailableError
+from fray_airflow.exceptions import for_airflow
+from fray_airflow.hooks import IrisHook
+from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
+from fray_airflow.lifecycle import Conversation, Finish, Seen, Wait
+from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
+from fray_airflow.operators.launch import Launch, deadline_of, drive, identity_of, plan_launch
+from fray_airflow.operators.spec import build_job, is_final
+from fray_airflow.plain import to_plain
+from fray_airflow.resources import ResourceConfig
+from fray_airflow.task_state import read_task_state, somebody_asked
+from fray_airflow.triggers.job import IrisJobTrigger
+from fray_airflow.units import parse_duration
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+JOB_ID_KEY = "job_id"
+
+SYNC_SECONDS = 10
+"""How long a deferrable task stays on its worker after submission: a short job ends there, without a triggerer."""
+
+
+class IrisSubmitJobOperator(BaseOperator):
+    """Runs a job on Iris and returns facts about it and its result.
+
+    A second execution of the same try, and a retry after the worker died, find the job that is there and go on with
+    it: there is never a second one. Returns a dict of JSON values: `job_id, state, exit_code, placement, queue_seconds,
+    run_seconds, failure_count, preemption_count, chip_seconds, result` (the last line of replica 0 that starts with
+    `FRAY_AIRFLOW_RESULT `). The XCom `job_id` is there as soon as the job is.
+
+    resource_config: a ResourceConfig, or a dict of its fields or of a builder's arguments (`{"tpu": "v5p-16",
+        "slice_count": 2}`), which may hold templates; or a callable `(context, jinja_env)`.
+    command: what each replica runs, a list, or one text that is split as a shell would. No shell runs it.
+    entrypoint: instead of command, for a Python function: `Entrypoint.from_callable(f)`.
+    environment: an EnvironmentConfig or a dict of its fields; relative paths start at the DAG file's folder.
+    job_name: instead of a name of the task instance's own; must differ between mapped instances.
+    wait_for_completion: False returns `job_id` and `state` after submission, and nothing cancels the job later.
+    deferrable: wait in the triggerer instead of on a worker.
+    poll_interval: seconds between looks at the job; the first looks come sooner.
+    placement_timeout: gives up when not all replicas have been placed by then (timedelta or seconds).
+    job_timeout: ends an attempt that runs longer. Iris looks about once a minute.
+    max_retries_failure, max_retries_preemption, max_task_failures: Iris's own retries, inside one try of this task.
+        max_task_failures defaults to what max_retries_failure needs in order to take effect.
+    priority_band: "production", "interactive", "batch" or "system"; None leaves it to Iris.
+    outage_tolerance: how long the controller may be away before the task fails; the job goes on and the next try
+        adopts it. One hour, since an upgrade of a controller takes minutes and a lost watch costs a retry.
+    on_kill_action: "terminate" ends the job when the task is marked or cleared; "keep" lets it run.
+
+    Raises the errors of `fray_airflow.errors`, each also an Airflow exception; a faulty spec raises InvalidSpecError
+    when the DAG is parsed, or after rendering where it holds templates.
+    """
+
+    template_fields: Sequence[str] = (
+        "resource_config",
+        "command",
+        "environment",
+        "job_name",
+        "iris_conn_id",
+        "placement_timeout",
+        "job_timeout",
+        "max_retries_failure",
+        "max_retries_preemption",
+        "max_task_failures",
+        "processes_per_task",
+        "priority_band",
+        "ports",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "resource_config": "json",
+        "command": "bash",
+        "environment": "json",
+    }
+    operator_extra_links = (IrisJobLink(),)
+    ui_color = "#dfe9f5"
+
+    def __init__(
+        self,
+        *,
+        resource_config: ResourceConfig | Mapping[str, Any] | Callable[..., Any] | str | None = None,
+        command: Sequence[str] | str | None = None,
+        entrypoint: Entrypoint | None = None,
+        environment: EnvironmentConfig | Mapping[str, Any] | None = None,
+        job_name: str | None = None,
+        iris_conn_id: str = IrisHook.default_conn_name,
+        wait_for_completion: bool = True,
+        deferrable: bool | None = None,
+        poll_interval: timedelta | float = 10,
+        placement_timeout: timedelta | float | str | None = None,
+        job_timeout: timedelta | float | str | None = None,
+        max_retries_failure: int | str = 0,
+        max_retries_preemption: int | str = DEFAULT_MAX_RETRIES_PREEMPTION,
+        max_task_failures: int | str | None = None,
+        processes_per_task: int | str = 1,
+        priority_band: str | None = None,
+        ports: Sequence[str] = (),
+        outage_tolerance: timedelta | float = 3600,
+        on_kill_action: str = "terminate",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._entrypoint = entrypoint if entrypoint is not None and entrypoint.function is not None else None
+        self._secrets = dict(environment.secrets) if isinstance(environment, EnvironmentConfig) else {}
+        self.resource_config = to_plain(resource_config)
+        self.command = list(entrypoint.command) if entrypoint is not None and entrypoint.command else command
+        self.environment = to_plain(environment)
+        self.job_name = job_name
+        self.iris_conn_id = iris_conn_id
+        self.wait_for_completion = wait_for_completion
+        self.deferrable = (
+            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        )
+        self.poll_interval = poll_interval
+        self.placement_timeout = placement_timeout
+        self.job_timeout = job_timeout
+        self.max_retries_failure = max_retries_failure
+        self.max_retries_preemption = max_retries_preemption
+        self.max_task_failures = max_task_failures
+        self.processes_per_task = processes_per_task
+        self.priority_band = priority_band
+        self.ports = ports
+        self.outage_tolerance = outage_tolerance
+        self.on_kill_action = on_kill_action
+        self._talk: Conversation | None = None
+        self._launch: Launch | None = None
+        self._killed = False
+        self._check(entrypoint, command)
+
+    def execute(self, context: Context) -> Any:
+        try:
+            return self._execute(context)
+        except FrayError as error:
+            raise for_airflow(error) from error.__cause__
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Goes on where the trigger ended."""
+        if "error" in event:
+            raise for_airflow(IrisError.from_json(event["error"]))
+        return event["result"]
+
+    def on_kill(self) -> None:
+        """Ends the job if somebody asked for it, and leaves it to the next try if only this worker goes away."""
+        self._killed = True
+        job_id = self._talk.seen.job_id if self._talk else ""
+        if not job_id or self._launch is None or self.on_kill_action == "keep" or not self.wait_for_completion:
+            return
+        state = read_task_state(self._ti)
+        if somebody_asked(state):
+            self.log.warning("The task is %s: terminating %s", state, job_id)
+            self._launch.client.terminate(job_id)
+        else:
+            self.log.warning("This worker stops (the task is %s). %s goes on; the next try adopts it.", state, job_id)
+
+    def _execute(self, context: Context) -> Any:
+        self._ti = context["ti"]
+        hook = IrisHook(self.iris_conn_id)
+        settings, client = hook.settings(), hook.get_conn()
+        job = self._build_job()
+        launch = Launch(client, job, self._base(context))
+        plan = plan_launch(
+            job,
+            identity_of(context, settings, client.user()),
+            job_name=self.job_name,
+            first_try=self._ti.max_tries - (self.retries or 0) + 1,
+            poll_interval=parse_duration(self.poll_interval).total_seconds(),
+            placement_timeout=_seconds(self.placement_timeout),
+            deadline=deadline_of(context, self.execution_timeout),
+            outage_tolerance=parse_duration(self.outage_tolerance).total_seconds(),
+        )
+        self._launch = launch
+        self._talk = talk = Conversation(plan, Seen(), clock=_now, tell=self._tell)
+        drive(talk, launch.perform, self._pause, leave=lambda _: bool(talk.seen.job_id))
+        self._publish(settings.dashboard_url)
+        if not self.wait_for_completion and talk.seen.job_id:
+            return {JOB_ID_KEY: talk.seen.job_id, "state": client.job_status(talk.seen.job_id).state.name}
+        started = time.monotonic()
+        end = drive(
+            talk,
+            launch.perform,
+            self._pause,
+            leave=lambda action: (
+                self.deferrable and isinstance(action, Wait) and time.monotonic() > started + SYNC_SECONDS
+            ),
+        )
+        if end is None:
+            self._defer(talk)
+        return self._result(end)
+
+    def _defer(self, talk: Conversation) -> None:
+        self.defer(
+            trigger=IrisJobTrigger(
+                iris_conn_id=self.iris_conn_id, launch=talk.to_json(), on_kill_action=self.on_kill_action
+            ),
+            method_name=self.execute_complete.__name__,
+        )
+
+    def _result(self, end: Finish | None) -> Any:
+        if end is None:
+            return None
+        if end.error is not None:
+            raise end.error
+        return end.result
+
+    def _publish(self, dashboard_url: str | None) -> None:
+        """The id and the link, as early as they exist."""
+        job_id = self._talk.seen.job_id if self._talk else ""
+        if not job_id:
+            return
+        self._ti.xcom_push(key=JOB_ID_KEY, value=job_id)
+        if dashboard_url:
+            self._ti.xcom_push(key=JOB_URL_KEY, value=job_url(dashboard_url, job_id))
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+        if self._killed:
+            job_id = self._talk.seen.job_id if self._talk else ""
+            raise IrisUnavailableError(f"This worker was told to stop while it watched {job_id}.", job_id=job_id)
+
+    def _tell(self, level: int, text: str) -> None:
+        self.log.log(level, "%s", text)
+
+    def _build_job(self) -> JobRequest:
+        return build_job(
+            resource_config=self.resource_config,
+            command=self.command,
+            entrypoint=self._entrypoint,
+            environment=self.environment,
+            secrets=self._secrets,
+            name=self.job_name,
+            budgets={
+                "max_retries_failure": self.max_retries_failure,
+                "max_retries_preemption": self.max_retries_preemption,
+                "max_task_failures": self.max_task_failures,
+                "processes_per_task": self.processes_per_task,
+                "priority": self.priority_band,
+                "timeout": self.job_timeout,
+                "ports": tuple(self.ports),
+            },
+        )
+
+    def _check(self, entrypoint: Entrypoint | None, command: Any) -> None:
+        """What can be known when the DAG is parsed; templates are checked after they are rendered."""
+        faults = []
+        if entrypoint is not None and command is not None:
+            faults.append("command and entrypoint are both given; one decides")
+        if self.on_kill_action not in ("terminate", "keep"):
+            faults.append(f'on_kill_action={self.on_kill_action!r} is unknown; choose from "terminate", "keep"')
+        for name in ("poll_interval", "placement_timeout", "job_timeout", "outage_tolerance"):
+            value = getattr(self, name)
+            if value is not None and is_final(value):
+                try:
+                    parse_duration(value)
+                except ValueError as error:
+                    faults.append(f"{name}: {error}")
+        if faults:
+            raise for_airflow(InvalidSpecError(f"IrisSubmitJobOperator {self.task_id!r}", faults))
+        if all(is_final(getattr(self, name)) for name in self.template_fields):
+            try:
+                self._build_job()
+            except FrayError as error:
+                raise for_airflow(error) from None
+
+    def _base(self, context: Context) -> Path:
+        return Path(context["dag"].fileloc).parent
+
+
+def _seconds(value: timedelta | float | str | None) -> float | None:
+    return None if value is None else parse_duration(value).total_seconds()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,46 @@
+"""The cases of the contract: what an Iris does, one statement each, and how they are run against one Iris."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from iris_under_test import Iris, StateWatch
+
+from fray_airflow.iris import IrisClient
+
+AT_ONCE = 32
+"""Cases mostly wait for tasks, so they wait together. More would only queue in the controller."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """`run` submits jobs and asserts. The Iris that it gets submits as a user called like the case."""
+
+    name: str
+    statement: str
+    run: Callable[[Iris], None]
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(run: Callable[[Iris], None]) -> Callable[[Iris], None]:
+    """Adds a function whose docstring says the behaviour."""
+    return add_case(run.__name__.replace("_", "-"), run.__doc__ or "", run)
+
+
+def add_case(name: str, statement: str, run: Callable[[Iris], None]) -> Callable[[Iris], None]:
+    if name in CASES:
+        raise ValueError(f"two cases are called {name}")
+    CASES[name] = Case(name, " ".join(statement.split()), run)
+    return run
+
+
+@contextlib.contextmanager
+def running(client: IrisClient, names: Iterable[str]) -> Iterator[dict[str, Future[None]]]:
+    """Runs the named cases side by side. A future raises what its case raised."""
+    with StateWatch(client) as states, ThreadPoolExecutor(AT_ONCE, thread_name_prefix="case") as pool:
+        yield {name: pool.submit(CASES[name].run, Iris(client, states, name)) for name in names}

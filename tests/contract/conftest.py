@@ -1,0 +1,63 @@
+"""The four targets of the contract, and the table at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "real_iris")]
+
+CASE_MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
+pytest.register_assert_rewrite("iris_under_test", *CASE_MODULES)
+
+from casebook import running  # noqa: E402
+from real_iris_fixtures import real_iris_connect, real_iris_grpc  # noqa: E402, F401
+from table import TARGETS, print_table  # noqa: E402
+
+from fray_airflow.iris import IrisClient  # noqa: E402
+from fray_airflow.local import Fleet, LocalIris  # noqa: E402
+
+FLEET = {"cpu": 2, "tpu": {"v5p-8": 4, "v5p-16": 3}, "gpu": {"H100": 1}}
+"""The machines of `real_iris/cluster.yaml`."""
+
+
+@pytest.fixture(scope="session", params=TARGETS)
+def target(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def client(target: str, request: pytest.FixtureRequest) -> Iterator[IrisClient]:
+    kind, _, transport = target.partition("-")
+    if kind == "real":
+        real = request.getfixturevalue(f"real_iris_{transport}")
+        with IrisClient(real.target, log_target=real.log_target) as client:
+            yield client
+    else:
+        with LocalIris(Fleet.of(**FLEET)) as local, IrisClient(local.target if transport == "grpc" else local.url) as client:
+            yield client
+
+
+@pytest.fixture(scope="session")
+def outcomes(target: str, client: IrisClient, request: pytest.FixtureRequest) -> Iterator[dict[str, Future[None]]]:
+    """The results of all selected cases on one target, which run side by side from the first test on."""
+    client.whoami()
+    selected = [item.callspec.params for item in request.session.items if "outcomes" in getattr(item, "fixturenames", ())]
+    with running(client, [params["name"] for params in selected if params["target"] == target]) as futures:
+        yield futures
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [
+        report
+        for outcome in ("passed", "failed", "error", "skipped")
+        for report in terminalreporter.stats.get(outcome, [])
+        if "test_contract[" in report.nodeid
+    ]
+    if reports:
+        print_table(reports, terminalreporter)

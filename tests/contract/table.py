@@ -1,0 +1,35 @@
+"""The contract as a table: cases by targets. `python tests/contract/table.py` runs the contract and prints it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+TARGETS = ("local-grpc", "local-connect", "real-grpc", "real-connect")
+MARKS = {"passed": "pass", "failed": "FAIL", "error": "FAIL", "skipped": "-"}
+
+
+def print_table(reports: Iterable[pytest.TestReport], terminal: pytest.TerminalReporter) -> None:
+    rows: dict[str, dict[str, str]] = defaultdict(dict)
+    for report in reports:
+        if found := re.search(rf"\[({'|'.join(TARGETS)})-(.+)\]$", report.nodeid):
+            rows[found[2]][found[1]] = MARKS[report.outcome]
+    terminal.section("contract with Iris")
+    width = max(map(len, rows), default=0)
+    terminal.write_line("  ".join(["case".ljust(width), *TARGETS]))
+    for name, marks in rows.items():
+        cells = [marks.get(target, "").center(len(target)) for target in TARGETS]
+        failed = "FAIL" in marks.values()
+        terminal.write_line("  ".join([name.ljust(width), *cells]).rstrip(), red=failed)
+    totals = [sum(marks.get(target) == "pass" for marks in rows.values()) for target in TARGETS]
+    cells = [f"{total} of {len(rows)}".center(len(target)) for total, target in zip(totals, TARGETS, strict=True)]
+    terminal.write_line("  ".join(["passed".ljust(width), *cells]).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([str(Path(__file__).parent), "-q", "--tb=short", *sys.argv[1:]]))

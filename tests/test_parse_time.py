@@ -1,0 +1,24 @@
+"""What parsing a DAG costs: Airflow does it every few seconds, and again whenever a task starts or resumes."""
+
+import json
+import subprocess
+import sys
+
+PARSE = """
+import json, sys
+import airflow.sdk, airflow.triggers.base
+from airflow.sdk import DAG, BaseHook, BaseOperator, BaseOperatorLink, BaseSensorOperator, conf, task
+before = set(sys.modules)
+import fray_airflow, fray_airflow.operators, fray_airflow.sensors
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+HEAVY = ("cloudpickle", "google.protobuf", "grpc", "httpx", "pandas")
+
+
+def test_parsing_a_dag_loads_no_rpc_or_pickling_library() -> None:
+    """What `airflow.sdk` has loaded by itself does not count."""
+    parsed = subprocess.run([sys.executable, "-c", PARSE], capture_output=True, text=True, check=False)
+    assert parsed.returncode == 0, parsed.stderr
+    added = json.loads(parsed.stdout.splitlines()[-1])
+    assert "fray_airflow.operators" in added
+    assert [name for name in added if any(f"{name}.".startswith(f"{heavy}.") for heavy in HEAVY)] == []
