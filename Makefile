@@ -25,7 +25,7 @@ test: check ## Run the checks, then the tests; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)
 
 check: .venv/.dev .tools/protos/.ready ## Check format, lint, types, layers and generated code
-	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff format --check --quiet --output-format concise .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	@# It prints a page even when all is well.

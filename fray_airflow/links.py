@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.execution_time.xcom import XCom
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
 JOB_URL_KEY = "iris_job_url"
-"""The XCom that holds the address."""
+"""The XCom that holds the address. An operator pushes it early and keeps it in its attribute `job_url`."""
 
 
 class IrisJobLink(BaseOperatorLink):
@@ -23,7 +22,8 @@ class IrisJobLink(BaseOperatorLink):
     xcom_key = JOB_URL_KEY
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        return XCom.get_value(key=self.xcom_key, ti_key=ti_key) or ""
+        """Airflow calls this on the worker at the end of each of its turns, and keeps the answer as the XCom."""
+        return getattr(operator, "job_url", "")
 
 
 def job_url(dashboard_url: str, job_id: str) -> str:

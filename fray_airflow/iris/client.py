@@ -92,6 +92,10 @@ class IrisClient:
         """Raises JobNotFoundError for an id that the controller does not know."""
         return self.run(operations.job_status(job_id))
 
+    def job_request(self, job_id: str) -> Controller.LaunchJobRequest:
+        """The request as the controller keeps it: defaults filled in, names in lower case, secrets redacted."""
+        return self.run(operations.job_request(job_id))
+
     def job_states(self, job_ids: Iterable[str]) -> dict[str, JobState]:
         """The states of many jobs in one call. Ids that the controller does not know are not in the answer."""
         return self.run(operations.job_states(job_ids))
@@ -211,6 +215,9 @@ class AsyncIrisClient:
 
     async def job_status(self, job_id: str) -> JobStatus:
         return await self.run(operations.job_status(job_id))
+
+    async def job_request(self, job_id: str) -> Controller.LaunchJobRequest:
+        return await self.run(operations.job_request(job_id))
 
     async def job_states(self, job_ids: Iterable[str]) -> dict[str, JobState]:
         return await self.run(operations.job_states(job_ids))

@@ -57,6 +57,11 @@ def job_status(job_id: str) -> Operation[JobStatus]:
     return Operation(calls.GET_JOB_STATUS, request.SerializeToString(), read.job_status, job_id)
 
 
+def job_request(job_id: str) -> Operation[Controller.LaunchJobRequest]:
+    request = Controller.GetJobStatusRequest(job_id=job_id)
+    return Operation(calls.GET_JOB_STATUS, request.SerializeToString(), read.job_request, job_id)
+
+
 def job_states(job_ids: Iterable[str]) -> Operation[dict[str, JobState]]:
     request = Controller.GetJobStateRequest(job_ids=job_ids)
     return Operation(calls.GET_JOB_STATE, request.SerializeToString(), read.job_states)

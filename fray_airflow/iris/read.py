@@ -36,6 +36,10 @@ def launched(reply: bytes) -> str:
     raise ValueError("no job in it")
 
 
+def job_request(reply: bytes) -> Controller.LaunchJobRequest:
+    return Controller.GetJobStatusResponse.FromString(reply).request
+
+
 def job_list(reply: bytes) -> list[JobStatus]:
     nothing = Controller.LaunchJobRequest()
     return [_job(job, nothing) for job in Controller.ListJobsResponse.FromString(reply).jobs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from pathlib import Path
 
 from fray_airflow.identity import LAUNCH_ENV
@@ -35,7 +35,8 @@ def prepare(
         files=files,
         gpu_gang_level=gpu_gang_level,
         existing_job_policy=existing_job_policy,
-        env={LAUNCH_ENV: token or uuid.uuid4().hex},
+        # Short, because Iris echoes a value that looks like a key, of 24 characters or more, as "[REDACTED]".
+        env={LAUNCH_ENV: token or secrets.token_hex(8)},
     )
 
 

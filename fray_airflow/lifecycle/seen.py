@@ -95,7 +95,7 @@ class Seen:
                 return replace(seen, terminated=True)
             case Wait():
                 # A finished job changes no more; only its last lines are still on their way.
-                return replace(self, due=frozenset({LOGS}) if self.finished_at else frozenset({STATUS, LOGS}))
+                return replace(self, due=frozenset({LOGS} if self.finished_at else {STATUS, LOGS}))
             case _:
                 raise TypeError(f"{action!r} has no reply")
 

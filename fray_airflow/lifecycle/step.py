@@ -37,6 +37,8 @@ LAST_LINES_GRACE = timedelta(seconds=2)
 LONGEST_DRAIN = timedelta(seconds=30)
 DRAIN_INTERVAL = 0.5
 
+SHORTEST_INTERVAL = 0.5
+
 
 def step(plan: Plan, seen: Seen, now: datetime) -> tuple[Seen, Action]:
     """What to do next, and what is known by then. Total: every state of knowledge has an answer."""
@@ -96,8 +98,11 @@ def _placement_limit(plan: Plan, seen: Seen) -> datetime | None:
 
 
 def _until_next_look(plan: Plan, seen: Seen, now: datetime) -> float:
+    """A tenth of the job's age, up to the poll interval: short jobs are seen to end soon, long ones cost few calls."""
+    age = (now - seen.since).total_seconds() if seen.since else 0.0
+    interval = min(plan.poll_interval, max(SHORTEST_INTERVAL, age / 10))
     limits = [limit for limit in (plan.deadline, _placement_limit(plan, seen)) if limit is not None and limit > now]
-    return max(0.05, min([plan.poll_interval, *((limit - now).total_seconds() for limit in limits)]))
+    return max(0.05, min([interval, *((limit - now).total_seconds() for limit in limits)]))
 
 
 def _given_up(plan: Plan, seen: Seen, now: datetime) -> IrisError | None:

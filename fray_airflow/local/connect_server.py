@@ -81,6 +81,7 @@ class ConnectServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: ConnectServer
+    raw_requestline: bytes
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1

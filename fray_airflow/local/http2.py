@@ -5,7 +5,7 @@ What a gRPC client makes of that ("http2 header with status: 400") is how one ca
 
 from __future__ import annotations
 
-from typing import IO
+from io import BufferedIOBase
 
 PREFACE_LINE = b"PRI * HTTP/2.0"
 
@@ -19,7 +19,7 @@ _STATUS_400 = bytes([0x80 | 12])
 _BODY = b'{"error":"invalid private controller URI: invalid authority"}'
 
 
-def refuse_all(reader: IO[bytes], writer: IO[bytes]) -> None:
+def refuse_all(reader: BufferedIOBase, writer: BufferedIOBase) -> None:
     """Serve a connection whose first line was the preface, until the client closes it."""
     reader.read(_REST_OF_PREFACE)
     _send(writer, _SETTINGS, 0, 0)
@@ -34,6 +34,6 @@ def refuse_all(reader: IO[bytes], writer: IO[bytes]) -> None:
             _send(writer, _DATA, _END_STREAM, stream, _BODY)
 
 
-def _send(writer: IO[bytes], kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
+def _send(writer: BufferedIOBase, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
     writer.write(len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload)
     writer.flush()

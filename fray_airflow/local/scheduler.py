@@ -23,6 +23,7 @@ BANDS = (
 
 Free = dict[str, Need]
 Assignment = tuple[Task, Worker]
+Owned = tuple[Job, Task]
 
 
 @dataclass
@@ -68,21 +69,30 @@ def find_eviction(jobs: Sequence[Job], workers: Sequence[Worker], free: Free) ->
 
     A gang evicts whole gangs, a single task evicts single tasks. `free` counts what is being drained as free.
     """
+    evictable = _evictable(jobs)
+    # Mostly there is nobody to evict; looking at every waiting job would then be a waste at each tick.
+    highest = min((_rank_of_band(job) for job in jobs if _pending_tasks(job)), default=len(BANDS))
+    if not any(_rank_of_band(owner) > highest for owner, _ in evictable):
+        return None
     for job in in_turn([job for job in jobs if _pending_tasks(job)], jobs):
-        evictable = _evictable(job, jobs)
-        if not evictable:
-            continue
-        candidates, freed = matching(job, workers), dict(free)
-        victims: list[Task] = []
-        for owner, victim in evictable:
-            if place(job, candidates, dict(freed)):
-                break
-            victims.append(victim)
-            for task in owner.tasks if owner.gang_level else [victim]:
-                _release(task, owner.need, freed)
-        if victims and place(job, candidates, dict(freed)):
+        victims = _victims(job, evictable, matching(job, workers), dict(free))
+        if victims:
             return Eviction(job, victims)
     return None
+
+
+def _victims(job: Job, evictable: Iterable[Owned], candidates: Sequence[Worker], free: Free) -> list[Task]:
+    """The first few whose going makes room for `job`; none when that is impossible, or not necessary."""
+    victims: list[Task] = []
+    for owner, victim in evictable:
+        if _rank_of_band(owner) <= _rank_of_band(job) or bool(owner.gang_level) != bool(job.gang_level):
+            continue
+        if place(job, candidates, dict(free)):
+            break
+        victims.append(victim)
+        for task in owner.tasks if owner.gang_level else [victim]:
+            _release(task, owner.need, free)
+    return victims if victims and place(job, candidates, dict(free)) else []
 
 
 def matching(job: Job, workers: Iterable[Worker]) -> list[Worker]:
@@ -149,13 +159,12 @@ def _chips_in_use(jobs: Iterable[Job]) -> dict[str, int]:
     return spent
 
 
-def _evictable(job: Job, jobs: Iterable[Job]) -> list[tuple[Job, Task]]:
-    """Running tasks of lower bands with their jobs, lowest band and latest job first. One stands for its gang."""
-    found = []
-    for other in sorted(jobs, key=lambda other: (-_rank_of_band(other), -other.submitted_ms)):
-        if _rank_of_band(other) > _rank_of_band(job) and bool(other.gang_level) == bool(job.gang_level):
-            active = [task for task in other.tasks if task.is_active]
-            found += [(other, task) for task in (active[:1] if other.gang_level else active)]
+def _evictable(jobs: Iterable[Job]) -> list[Owned]:
+    """Running tasks, those of the lowest band and the latest job first. One stands for its gang."""
+    found: list[Owned] = []
+    for job in sorted(jobs, key=lambda job: (-_rank_of_band(job), -job.submitted_ms)):
+        active = [] if job.is_terminal else [task for task in job.tasks if task.is_active]
+        found += [(job, task) for task in (active[:1] if job.gang_level else active)]
     return found
 
 

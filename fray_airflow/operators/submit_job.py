@@ -133,6 +133,7 @@ class IrisSubmitJobOperator(BaseOperator):
         self.ports = ports
         self.outage_tolerance = outage_tolerance
         self.on_kill_action = on_kill_action
+        self.job_url = ""
         self._talk: Conversation | None = None
         self._launch: Launch | None = None
         self._killed = False
@@ -146,6 +147,7 @@ class IrisSubmitJobOperator(BaseOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on where the trigger ended."""
+        self.job_url = event.get("job_url", "")
         if "error" in event:
             raise for_airflow(IrisError.from_json(event["error"]))
         return event["result"]
@@ -201,7 +203,10 @@ class IrisSubmitJobOperator(BaseOperator):
     def _defer(self, talk: Conversation) -> None:
         self.defer(
             trigger=IrisJobTrigger(
-                iris_conn_id=self.iris_conn_id, launch=talk.to_json(), on_kill_action=self.on_kill_action
+                iris_conn_id=self.iris_conn_id,
+                launch=talk.to_json(),
+                on_kill_action=self.on_kill_action,
+                job_url=self.job_url,
             ),
             method_name=self.execute_complete.__name__,
         )
@@ -220,7 +225,8 @@ class IrisSubmitJobOperator(BaseOperator):
             return
         self._ti.xcom_push(key=JOB_ID_KEY, value=job_id)
         if dashboard_url:
-            self._ti.xcom_push(key=JOB_URL_KEY, value=job_url(dashboard_url, job_id))
+            self.job_url = job_url(dashboard_url, job_id)
+            self._ti.xcom_push(key=JOB_URL_KEY, value=self.job_url)
 
     def _pause(self, seconds: float) -> None:
         time.sleep(seconds)

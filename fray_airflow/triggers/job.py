@@ -23,30 +23,32 @@ class IrisJobTrigger(BaseTrigger):
     """
 
     def __init__(
-        self, iris_conn_id: str, launch: dict[str, Any], on_kill_action: str = "terminate", **unknown: Any
+        self,
+        iris_conn_id: str,
+        launch: dict[str, Any],
+        on_kill_action: str = "terminate",
+        job_url: str = "",
+        **unknown: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.iris_conn_id = iris_conn_id
         self.launch = launch
         self.on_kill_action = on_kill_action
+        self.job_url = job_url
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
             "fray_airflow.triggers.job.IrisJobTrigger",
-            {"iris_conn_id": self.iris_conn_id, "launch": self.launch, "on_kill_action": self.on_kill_action},
+            {
+                "iris_conn_id": self.iris_conn_id,
+                "launch": self.launch,
+                "on_kill_action": self.on_kill_action,
+                "job_url": self.job_url,
+            },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        try:
-            end = await self._watch()
-        except FrayError as error:
-            facts = error.to_json() if isinstance(error, IrisError) else IrisError(str(error)).to_json()
-            yield TriggerEvent({"v": 1, "error": facts})
-            return
-        if end.error is not None:
-            yield TriggerEvent({"v": 1, "error": end.error.to_json()})
-        else:
-            yield TriggerEvent({"v": 1, "result": end.result})
+        yield TriggerEvent({"v": 1, "job_url": self.job_url, **await self._outcome()})
 
     async def on_kill(self) -> None:
         """Called by Airflow from 3.3 on when the deferred task is marked or cleared, and by mistake when not."""
@@ -61,6 +63,14 @@ class IrisJobTrigger(BaseTrigger):
         client = await IrisHook(self.iris_conn_id).get_async_conn()
         async with client:
             await client.terminate(job_id)
+
+    async def _outcome(self) -> dict[str, Any]:
+        try:
+            end = await self._watch()
+        except FrayError as error:
+            # The connection is faulty: nothing that this trigger could wait for.
+            return {"error": IrisError(str(error), job_id=str(self.launch["seen"]["job_id"])).to_json()}
+        return {"error": end.error.to_json()} if end.error is not None else {"result": end.result}
 
     async def _watch(self) -> Finish:
         talk = Conversation.resume(self.launch, clock=_now, tell=self._tell)

@@ -42,10 +42,14 @@ def replicas_out_of_bounds(iris: Iris) -> None:
 
 @case
 def budgets_negative(iris: Iris) -> None:
-    """A negative budget fails the job at once."""
-    for budget in ("max_retries_failure", "max_retries_preemption", "max_task_failures"):
-        job = iris.job(iris.launch(budget, **{budget: -1}))
-        assert job.state == job_pb2.JOB_STATE_FAILED, budget
+    """A negative budget of task failures fails the job before it runs; negative retries are none."""
+    job = iris.finished(iris.launch("failures", max_task_failures=-1))
+    assert (job.state, job.failure_count) == (job_pb2.JOB_STATE_FAILED, 0)
+    assert job.error == "Cumulative failed task attempts exceeded max_task_failures: failures=0, limit=-1"
+    for budget in ("max_retries_failure", "max_retries_preemption"):
+        assert iris.finished(iris.launch(budget, **{budget: -1})).state == job_pb2.JOB_STATE_SUCCEEDED
+        job = iris.finished(iris.launch(f"{budget}-2", ("false",), **{budget: -1}))
+        assert (job.state, job.failure_count) == (job_pb2.JOB_STATE_FAILED, 1)
 
 
 @case
@@ -94,11 +98,33 @@ def secret_names(iris: Iris) -> None:
 
 @case
 def env_echo(iris: Iris) -> None:
-    """Variables are echoed, those with secret names redacted. The launch token's name is none of them."""
-    hidden = ("HF_TOKEN", "MY_PASSWORD", "CLIENT_SECRET", "WANDB_API_KEY")
-    shown = {LAUNCH_ENV: "token-of-this-launch", "PLAIN": "x", "EMPTY": ""}
-    echo = iris.echo(iris.launch(environment={"env_vars": {**shown, **dict.fromkeys(hidden, "hidden")}}))
-    assert dict(echo.environment.env_vars) == {**shown, **dict.fromkeys(hidden, "[REDACTED]")}
+    """Variables are echoed, but for those that are called like secrets."""
+    hidden = ("HF_TOKEN", "MY_PASSWORD", "DB_PWD", "CLIENT_SECRET", "WANDB_API_KEY", "SSH_PRIVATE_KEY", "SESSION")
+    shown = ("PLAIN", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "AUTHOR", "CACHE_KEY", "wandbName")
+    variables = {"EMPTY": "", **dict.fromkeys((*hidden, *shown), "value")}
+    echo = iris.echo(iris.launch(environment={"env_vars": variables}))
+    assert dict(echo.environment.env_vars) == {**variables, **dict.fromkeys(hidden, "[REDACTED]")}
+
+
+@case
+def env_echo_of_keys(iris: Iris) -> None:
+    """A value that looks like a key, of 24 characters or more, is redacted, except under names of identifiers."""
+    key = "0123456789abcdefghijklmn"
+    hidden = {"A": key, "B": f"{key}01234567", "C": "sk-abcdefghijklmnopqrstuvwx"}
+    shown = {
+        "SHORT": key[:-1],
+        "SAME": "a" * 40,
+        "RUN_ID": key,
+        "WORDS": f"hello {key} there",
+        LAUNCH_ENV: "0123456789ab.cdef01234567",
+    }
+    partly = {"URL_IN": f"s3:{key}01234567"}
+    echo = iris.echo(iris.launch(environment={"env_vars": {**hidden, **shown, **partly}}))
+    assert dict(echo.environment.env_vars) == {
+        **dict.fromkeys(hidden, "[REDACTED]"),
+        **shown,
+        "URL_IN": "s3:[REDACTED]",
+    }
 
 
 @case
@@ -209,12 +235,6 @@ def client_date(iris: Iris) -> None:
 
 
 @case
-def federation_handoff(iris: Iris) -> None:
-    """Only a peer cluster hands jobs over."""
-    assert iris.refused_launch(federation={"requester_id": "x"}).code == "permission_denied"
-
-
-@case
 def fail_if_exists_is_dead(iris: Iris) -> None:
     """`fail_if_exists` changes nothing; the policy counts."""
     job_id = iris.launch("job", SLEEP)
@@ -238,6 +258,7 @@ def refusal_leaves_the_old_job_alone(iris: Iris) -> None:
 @case
 def unknown_fields_and_garbage(iris: Iris) -> None:
     """Fields that a controller does not know are ignored; bytes that are no protobuf are an error."""
+
     def send(request: bytes) -> bytes:
         return iris.client.run(Operation(calls.GET_JOB_STATE, request, bytes))
 

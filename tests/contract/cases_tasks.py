@@ -134,8 +134,10 @@ def executable_bit_is_lost(iris: Iris) -> None:
 
 @case
 def app_paths(iris: Iris) -> None:
-    """Words of the command and variables that are /app, or below it, mean the work folder; inside a word they do not."""
-    bundle = _zip(main_py="import os, pkg; print(pkg.NAME, os.environ['MIXED'], os.environ['BELOW'])", pkg_py="NAME='pkg'")
+    """A word of the command, or a variable, that is /app or below it means the work folder."""
+    bundle = _zip(
+        main_py="import os, pkg; print(pkg.NAME, os.environ['MIXED'], os.environ['BELOW'])", pkg_py="NAME='pkg'"
+    )
     variables = {"PYTHONPATH": "/app", "MIXED": "a:/app", "BELOW": "/app/x"}
     job_id = iris.launch(argv=("python", "/app/main.py"), bundle_blob=bundle, environment={"env_vars": variables})
     assert iris.finished(job_id).state == job_pb2.JOB_STATE_SUCCEEDED, iris.task(job_id).error
@@ -201,7 +203,9 @@ def workspace(iris: Iris) -> None:
         (base / "code" / "train.py").write_text("import package; print(package.WORD, open('/app/conf.txt').read())\n")
         (base / "settings.txt").write_text("with settings")
         environment = EnvironmentConfig(workspace="code", files={"conf.txt": "settings.txt"})
-        command = Entrypoint.from_binary("sh", ["-c", 'cd "$IRIS_WORKDIR" && sed -i s,/app/,, train.py && python3 train.py'])
+        command = Entrypoint.from_binary(
+            "sh", ["-c", 'cd "$IRIS_WORKDIR" && sed -i s,/app/,, train.py && python3 train.py']
+        )
         request = prepare(_job("job", command, environment=environment), user=iris.user, base=base)
     job_id = iris.client.launch(request)
     assert iris.finished(job_id).state == job_pb2.JOB_STATE_SUCCEEDED, iris.task(job_id).error

@@ -39,7 +39,10 @@ def client(target: str, request: pytest.FixtureRequest) -> Iterator[IrisClient]:
         with IrisClient(real.target, log_target=real.log_target) as client:
             yield client
     else:
-        with LocalIris(Fleet.of(**FLEET)) as local, IrisClient(local.target if transport == "grpc" else local.url) as client:
+        with (
+            LocalIris(Fleet.of(**FLEET)) as local,
+            IrisClient(local.target if transport == "grpc" else local.url) as client,
+        ):
             yield client
 
 
@@ -47,7 +50,9 @@ def client(target: str, request: pytest.FixtureRequest) -> Iterator[IrisClient]:
 def outcomes(target: str, client: IrisClient, request: pytest.FixtureRequest) -> Iterator[dict[str, Future[None]]]:
     """The results of all selected cases on one target, which run side by side from the first test on."""
     client.whoami()
-    selected = [item.callspec.params for item in request.session.items if "outcomes" in getattr(item, "fixturenames", ())]
+    selected = [
+        item.callspec.params for item in request.session.items if "outcomes" in getattr(item, "fixturenames", ())
+    ]
     with running(client, [params["name"] for params in selected if params["target"] == target]) as futures:
         yield futures
 

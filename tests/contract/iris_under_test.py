@@ -78,8 +78,9 @@ class StateWatch:
     def _look(self, waiting: Sequence[tuple[str, Callable[[JobState], bool], Future[JobState]]]) -> None:
         try:
             states = self._client.job_states({job_id for job_id, _, _ in waiting})
-        except IrisError:
-            self._settle(waiting, lambda future: future.set_exception(error))
+        except IrisError as error:
+            failure = error
+            self._settle(waiting, lambda future: future.set_exception(failure))
             return
         for entry in waiting:
             job_id, wanted, _ = entry

@@ -157,7 +157,7 @@ def test_what_the_replicas_of_a_gang_share(resources, replicas, level):
 
 
 @pytest.mark.parametrize(
-    ("count", "replicas", "faults"), [(4, 17, 1), (4, 18, 1), (8, 32, 1), (8, 17, 2), (4, 33, 1), (4, 27, 1)]
+    ("count", "replicas", "faults"), [(4, 17, 1), (4, 18, 1), (8, 32, 1), (8, 17, 2), (4, 34, 1), (4, 27, 1)]
 )
 def test_a_gang_over_racks_fills_hosts_and_splits_evenly(count, replicas, faults):
     with pytest.raises(InvalidSpecError) as caught:

@@ -189,7 +189,8 @@ def test_connect_on_the_grpc_port_gets_no_answer(iris):
 def test_a_body_without_length_is_refused(iris):
     connection = http.client.HTTPConnection(iris.url.removeprefix("http://"), timeout=10)
     connection.request("POST", SERVICE + "GetCurrentUser", iter([b"{}"]), {"content-type": "application/json"})
-    assert connection.getresponse().status == 411
+    response = connection.getresponse()
+    assert (response.status, response.read()) == (411, b"")
     connection.close()
 
 

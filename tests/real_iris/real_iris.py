@@ -67,7 +67,13 @@ def run_real_iris(transport: Transport, cluster: Path = CLUSTER) -> Iterator[Rea
 
 def _start(transport: Transport, cluster: Path, folder: Path, output: Path) -> subprocess.Popen[bytes]:
     command = {
-        "connect": [str(Path(sysconfig.get_path("scripts"), "iris")), f"--config={cluster}", "cluster", "start", "--local"],
+        "connect": [
+            str(Path(sysconfig.get_path("scripts"), "iris")),
+            f"--config={cluster}",
+            "cluster",
+            "start",
+            "--local",
+        ],
         "grpc": [sys.executable, str(HERE / "serve_grpc.py"), str(cluster)],
     }[transport]
     for name in ("home", "work", "tmp"):

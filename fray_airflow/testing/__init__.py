@@ -1,0 +1,1 @@
+"""Tools for testing DAGs that use this provider."""
