@@ -205,7 +205,7 @@ def _check_sizes(config: ResourceConfig) -> list[str]:
         if size > _LARGEST_SIZE:
             faults.append(f"{name}={value!r} is more than Iris can count ({_LARGEST_SIZE} bytes)")
         elif size < _SMALLEST_SIZE:
-            meant = f'; did you mean "{size}g"?' if size > 0 else '; give at least "1m"'
+            meant = f'; did you mean "{size}g"?' if 0 < size <= 4096 else '; give at least "1m"'
             faults.append(f"{name}={value!r} is {size} bytes{meant}")
     return faults
 

@@ -186,4 +186,5 @@ def _one_of(key: str, values: tuple[str, ...]) -> job_pb2.Constraint:
 
 
 def _text(value: str) -> job_pb2.AttributeValue:
-    return job_pb2.AttributeValue(string_value=value)
+    # As Iris stores and compares it.
+    return job_pb2.AttributeValue(string_value=value.strip().lower())

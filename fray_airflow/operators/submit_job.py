@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 JOB_ID_KEY = "job_id"
 
-SYNC_SECONDS = 10
-"""How long a deferrable task stays on its worker after submission: a short job ends there, without a triggerer."""
-
 
 class IrisSubmitJobOperator(BaseOperator):
     """Runs a job on Iris and returns facts about it and its result.
@@ -85,6 +82,9 @@ class IrisSubmitJobOperator(BaseOperator):
     }
     operator_extra_links = (IrisJobLink(),)
     ui_color = "#dfe9f5"
+
+    defer_after_seconds: ClassVar[float] = 10
+    """How long a deferrable task stays on its worker after submission: a short job ends there, without a triggerer."""
 
     def __init__(
         self,
@@ -187,13 +187,13 @@ class IrisSubmitJobOperator(BaseOperator):
         self._publish(settings.dashboard_url)
         if not self.wait_for_completion and talk.seen.job_id:
             return {JOB_ID_KEY: talk.seen.job_id, "state": client.job_status(talk.seen.job_id).state.name}
-        started = time.monotonic()
+        latest = time.monotonic() + self.defer_after_seconds
         end = drive(
             talk,
             launch.perform,
             self._pause,
             leave=lambda action: (
-                self.deferrable and isinstance(action, Wait) and time.monotonic() > started + SYNC_SECONDS
+                self.deferrable and isinstance(action, Wait) and time.monotonic() > latest
             ),
         )
         if end is None:

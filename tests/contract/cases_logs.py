@@ -115,7 +115,7 @@ def log_tail(iris: Iris) -> None:
 
 @case
 def log_filters(iris: Iris) -> None:
-    """Lines are chosen by time, by text, by least level; a level that does not exist chooses all."""
+    """Lines are chosen by time, text, number and least level; a level that does not exist chooses all."""
     job_id = iris.launch(argv=("sh", "-c", "echo a.c; echo abc; echo wrong >&2"))
     lines = iris.lines(job_id, 3)
     last = max(line.timestamp.epoch_ms for line in lines)
@@ -128,6 +128,7 @@ def log_filters(iris: Iris) -> None:
     first, second, _ = sorted(line.seq for line in lines)
     assert len(iris.log(f"{job_id}/", cursor=first, until_cursor=second + 1).entries) == 1
     assert len(iris.log(f"{job_id}/", regex="^a.c$").entries) == 2
+    assert not iris.log(f"{job_id}/", cluster="local").entries
 
 
 @case
@@ -189,3 +190,10 @@ def log_text(iris: Iris) -> None:
     text = "Grüße, \t 日本 \x1b[31mred\x1b[0m" + "x" * 50_000
     job_id = iris.launch(argv=("python", "-c", f"print({json.dumps(text)})"))
     assert iris.printed(job_id) == [text]
+
+
+@case
+def log_large_reply(iris: Iris) -> None:
+    """A page may be larger than the 4 MiB that gRPC allows by default."""
+    job_id = iris.launch(argv=("python", "-c", "for _ in range(100): print('x' * 50_000)"))
+    assert sum(len(line.data) for line in iris.lines(job_id, 100)) == 5_000_000

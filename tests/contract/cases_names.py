@@ -107,9 +107,10 @@ def child_named_like_a_task(iris: Iris) -> None:
 
 def _unknown_id(call: calls.Call):
     def run(iris: Iris) -> None:
-        refusal = iris.refused(call, job_id=f"/{iris.user}/none")
-        assert refusal.code == "not_found"
-        assert f"Job /{iris.user}/none not found" in str(refusal)
+        for name in ("none", "Grüße", "a:b%20"):
+            refusal = iris.refused(call, job_id=f"/{iris.user}/{name}")
+            assert refusal.code == "not_found"
+            assert f"Job /{iris.user}/{name} not found" in str(refusal)
 
     return run
 

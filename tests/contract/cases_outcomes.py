@@ -24,6 +24,7 @@ def success(iris: Iris) -> None:
     assert (job.task_count, job.completed_count, dict(job.task_state_counts)) == (2, 2, {"succeeded": 2})
     assert (job.failure_count, job.preemption_count) == (0, 0)
     assert 0 < job.submitted_at.epoch_ms <= job.started_at.epoch_ms <= job.finished_at.epoch_ms
+    assert (job.backend_id, job.cluster, job.parent_job_id, job.has_children) == ("default", "local", "", False)
     assert [task.task_id for task in iris.tasks(job_id)] == [f"{job_id}/0", f"{job_id}/1"]
     for task in iris.tasks(job_id):
         assert (task.state, task.exit_code, task.error) == (job_pb2.TASK_STATE_SUCCEEDED, 0, "")
@@ -31,6 +32,7 @@ def success(iris: Iris) -> None:
         assert (attempt.attempt_id, attempt.state) == (0, job_pb2.TASK_STATE_SUCCEEDED)
         assert attempt.worker_id == task.worker_id != ""
         assert len(attempt.attempt_uid) == 16
+        assert (task.backend_id, task.cluster, task.worker_address) == ("default", "local", "")
 
 
 @case
@@ -263,3 +265,10 @@ def states_of_many(iris: Iris) -> None:
         waiting: job_pb2.JOB_STATE_PENDING,
     }
     iris.terminate(waiting)
+
+
+@case
+def submission_times(iris: Iris) -> None:
+    """No two jobs have the same time of submission, and later ones have later times."""
+    times = [iris.job(iris.launch(f"job-{number}")).submitted_at.epoch_ms for number in range(4)]
+    assert times == sorted(set(times))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from casebook import case
-from iris_under_test import Iris, tpu
+from iris_under_test import SLEEP, Iris, tpu
 
 from fray_airflow.iris import calls
 from fray_airflow.iris._gen import job_pb2
@@ -67,7 +67,7 @@ def one_slice_is_not_counted(iris: Iris) -> None:
 def gang_member_fails(iris: Iris) -> None:
     """When one task of a gang fails, the others are COSCHED_FAILED."""
     script = 'case "$IRIS_TASK_ID" in */1:0) exit 5;; esac; sleep 300'
-    job_id = iris.launch(argv=("sh", "-c", script), resources=tpu("v5p-16"), coscheduling=GANG, replicas=2)
+    job_id = iris.launch(argv=("sh", "-c", script), resources=tpu("v4-16"), coscheduling=GANG, replicas=2)
     job = iris.finished(job_id)
     assert (job.state, job.failure_count) == (job_pb2.JOB_STATE_FAILED, 1)
     assert dict(job.task_state_counts) == {"failed": 1, "cosched_failed": 1}
@@ -82,7 +82,7 @@ def gang_retries_together(iris: Iris) -> None:
     script = 'case "$IRIS_TASK_ID" in */1:0) exit 5;; */0:0) sleep 300;; esac'
     job_id = iris.launch(
         argv=("sh", "-c", script),
-        resources=tpu("v5p-16"),
+        resources=tpu("v4-16"),
         coscheduling=GANG,
         replicas=2,
         max_retries_failure=1,
@@ -157,9 +157,79 @@ def autoscaler_groups(iris: Iris) -> None:
     def slice_of_job():
         status = iris.call(calls.GET_AUTOSCALER_STATUS).status
         groups = {group.name: group for group in status.groups}
-        assert sorted(groups) == ["cpu", "gpu_h100", "tpu_v5p_16", "tpu_v5p_8"]
+        assert sorted(groups) == ["cpu", "gpu_h100", "tpu_v4_16", "tpu_v5p_16", "tpu_v5p_8", "tpu_v6e_16"]
         return next((each for each in groups["tpu_v5p_16"].slices if each.slice_id == slice_id), None)
 
     found = iris.until(slice_of_job, lambda seen: seen is not None and seen.capacity_status == "in_use")
     assert len(found.vms) == 2
     iris.terminate(job_id)
+
+
+@case
+def gangs_on_slices_of_their_own(iris: Iris) -> None:
+    """Two gangs that are submitted together are put on two slices."""
+    gangs = [
+        user.launch(argv=SLEEP, resources=tpu("v5p-16"), coscheduling=GANG, replicas=2)
+        for user in (iris, iris.another_user("second"))
+    ]
+    for gang in gangs:
+        iris.running(gang)
+    slices = {worker["tpu-name"] for gang in gangs for worker in _placed(iris, gang)}
+    assert len(slices) == 2
+    for gang in gangs:
+        iris.terminate(gang)
+
+
+@case
+def gang_on_a_given_slice(iris: Iris) -> None:
+    """A gang can be pinned to a slice by name, and waits there, holding nothing, until the slice is free."""
+    second = iris.another_user("second")
+    first = iris.launch(argv=SLEEP, resources=tpu("v5p-16"), coscheduling=GANG, replicas=2)
+    iris.running(first)
+    slice_id = _placed(iris, first)[0]["tpu-name"]
+    pin = [{"key": "tpu-name", "value": {"string_value": slice_id}}]
+    waiting = second.launch(resources=tpu("v5p-16"), coscheduling=GANG, replicas=2, constraints=pin)
+    assert second.pending(waiting, "tpu-name").state == job_pb2.JOB_STATE_PENDING
+    assert [task.worker_id for task in iris.tasks(waiting)] == ["", ""]
+    iris.terminate(first)
+    assert second.finished(waiting).state == job_pb2.JOB_STATE_SUCCEEDED
+    assert {worker["tpu-name"] for worker in _placed(iris, waiting)} == {slice_id}
+
+
+@case
+def gang_preempted(iris: Iris) -> None:
+    """A gang is preempted as one: it counts once, and without a budget its job ends as WORKER_FAILED."""
+    urgent = iris.another_user("urgent")
+    # Its own device type, of which there is one slice: any other case's waiting gang would do the same to it.
+    gang = {"resources": tpu("v6e-16"), "coscheduling": GANG, "replicas": 4}
+    victim = iris.launch(argv=SLEEP, priority_band=job_pb2.PRIORITY_BAND_BATCH, **gang)
+    iris.running(victim)
+    preemptor = urgent.launch(**gang)
+    job = iris.finished(victim)
+    assert (job.state, job.preemption_count, job.failure_count) == (job_pb2.JOB_STATE_WORKER_FAILED, 1, 0)
+    assert dict(job.task_state_counts) == {"preempted": 1, "cosched_failed": 3}
+    assert job.error == f"Preempted by {preemptor}/0"
+    siblings = [task for task in iris.tasks(victim) if task.state == job_pb2.TASK_STATE_COSCHED_FAILED]
+    assert all(task.error.startswith("Coscheduled sibling ") for task in siblings)
+    assert urgent.finished(preemptor).state == job_pb2.JOB_STATE_SUCCEEDED
+
+
+@case
+def slices_without_a_gang(iris: Iris) -> None:
+    """Replicas on two slices that need not start together each get a VM, and are told slices and tasks per slice."""
+    script = 'echo "$IRIS_SLICE_COUNT $IRIS_TASKS_PER_SLICE"; sleep 3'
+    job_id = iris.launch(argv=("sh", "-c", script), resources=tpu("v4-16"), replicas=4)
+    assert iris.finished(job_id).state == job_pb2.JOB_STATE_SUCCEEDED
+    assert iris.printed(job_id, 4) == ["2 2"] * 4
+    assert len({task.worker_id for task in iris.tasks(job_id)}) == 4
+
+
+@case
+def part_of_a_slice(iris: Iris) -> None:
+    """Replicas that do not fill slices fail, unless the job has but one."""
+    job_id = iris.launch(resources=tpu("v4-16"), replicas=3)
+    assert iris.finished(job_id).state == job_pb2.JOB_STATE_FAILED
+    errors = {task.error for task in iris.tasks(job_id) if task.state == job_pb2.TASK_STATE_FAILED}
+    fault = "TPU task count (3) must be divisible by TPU VM count (2) for variant 'v4-16'"
+    assert errors
+    assert all(fault in error for error in errors)

@@ -22,7 +22,7 @@ from table import TARGETS, print_table  # noqa: E402
 from fray_airflow.iris import IrisClient  # noqa: E402
 from fray_airflow.local import Fleet, LocalIris  # noqa: E402
 
-FLEET = {"cpu": 2, "tpu": {"v5p-8": 4, "v5p-16": 3}, "gpu": {"H100": 1}}
+FLEET = {"cpu": 2, "tpu": {"v5p-8": 4, "v4-16": 6, "v5p-16": 3, "v6e-16": 1}, "gpu": {"H100": 1}}
 """The machines of `real_iris/cluster.yaml`."""
 
 

@@ -69,7 +69,9 @@ def requests() -> dict[str, Controller.LaunchJobRequest]:
         ),
         "environment_scripts": _request(_CPU, environment=EnvironmentConfig(setup_scripts=["make deps", " "])),
         "environment_packages": _request(_CPU, environment=EnvironmentConfig(pip_packages=["numpy>=2", "a b"])),
-        "environment_over_device": _request(with_tpu("v6e-4"), environment=create_environment(env_vars={"JAX_PLATFORMS": "tpu"})),
+        "environment_over_device": _request(
+            with_tpu("v6e-4"), environment=create_environment(env_vars={"JAX_PLATFORMS": "tpu"})
+        ),
         "ports": _request(_CPU, ports=["http", "grpc-x"]),
         **{f"priority_{band}": _request(_CPU, priority=band) for band in ("production", "batch", "inherit")},
         "budgets": _request(_CPU, max_retries_failure=2, max_retries_preemption=3, max_task_failures=4),

@@ -7,7 +7,7 @@ import dataclasses
 import golden_jobs
 import pytest
 from google.protobuf import text_format
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import GPU_MODELS, job_requests, resource_configs
 
@@ -48,6 +48,7 @@ def made(job: JobRequest) -> Controller.LaunchJobRequest:
     return build_launch_request(job, user="me", gpu_gang_level="leafgroup")
 
 
+@settings(max_examples=40)
 @given(job_requests())
 def test_every_valid_job_makes_a_request_that_survives_the_wire(job):
     request = made(job)
@@ -56,6 +57,7 @@ def test_every_valid_job_makes_a_request_that_survives_the_wire(job):
     assert again.SerializeToString(deterministic=True) == made(job).SerializeToString(deterministic=True)
 
 
+@settings(max_examples=40)
 @given(job_requests())
 def test_what_the_author_asked_for_is_in_the_request(job):
     request = made(job)
@@ -74,6 +76,7 @@ def test_what_the_author_asked_for_is_in_the_request(job):
         assert dict(request.environment.secrets) == dict(job.environment.secrets)
 
 
+@settings(max_examples=40)
 @given(job_requests())
 def test_fields_that_older_controllers_do_not_know_are_left_out(job):
     request = made(job)
@@ -82,6 +85,7 @@ def test_fields_that_older_controllers_do_not_know_are_left_out(job):
     assert request.HasField("container_profile") == (job.resources.container_profile is not None)
 
 
+@settings(max_examples=40)
 @given(job_requests(), st.dictionaries(st.sampled_from(["A", "JAX_PLATFORMS"]), st.text("xyz"), min_size=1))
 def test_the_callers_variables_win_over_all_others(job, env):
     request = build_launch_request(job, gpu_gang_level="x", env=env)
@@ -94,6 +98,7 @@ def test_a_user_with_a_slash_is_refused(user):
         build_launch_request(JobRequest(name="x", entrypoint=ECHO), user=user)
 
 
+@settings(max_examples=60)
 @given(resource_configs())
 def test_resources_are_millicores_bytes_and_a_device(resources):
     spec = convert_resources(resources)
@@ -115,6 +120,7 @@ def test_a_topology_that_the_author_names_is_sent():
     assert spec.device.tpu.topology == "2x2x2"
 
 
+@settings(max_examples=60)
 @given(resource_configs())
 def test_a_constraint_is_required_and_holds_values_of_its_operator(resources):
     constraints = convert_constraints(resources)

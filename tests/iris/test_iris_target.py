@@ -19,7 +19,7 @@ from fray_airflow.iris.target import DEFAULT_PORT, Target, parse_target
 
 HOSTS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?){0,3}", fullmatch=True)
 PORTS = st.integers(1, 65535)
-SECRET = "hunter2"  # noqa: S105
+SECRET = "hunter2"
 # Pieces that addresses are made of, in any order.
 SHARDS = st.lists(
     st.one_of(

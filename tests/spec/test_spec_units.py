@@ -42,11 +42,37 @@ def test_known_sizes(text, size):
 
 @pytest.mark.parametrize(
     "bad",
-    ["", " ", "g", "-1g", "1e3", "1,5g", "abc", "1.g", ".5g", "1gg", "1gib1", "5ib", "16 g b", "0x10", "nan", "inf"]
-    + ["9" * 400 + "g", "9" * 5000, "１６g", "1\x00g", -1, True, 1.5, None, b"1g", ["1g"]],
+    [
+        "",
+        " ",
+        "g",
+        "-1g",
+        "1e3",
+        "1,5g",
+        "abc",
+        "1.g",
+        ".5g",
+        "1gg",
+        "1gib1",
+        "5ib",
+        "16 g b",
+        "0x10",
+        "nan",
+        "inf",
+        "9" * 400 + "g",
+        "9" * 5000,
+        "１６g",
+        "1\x00g",
+        -1,
+        True,
+        1.5,
+        None,
+        b"1g",
+        ["1g"],
+    ],
 )
 def test_anything_else_is_a_value_error_that_shows_it(bad):
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"is not a size|is negative"):
         parse_bytes(bad)
 
 
@@ -94,8 +120,28 @@ def test_a_timedelta_of_a_subclass_stays_what_it_is():
 
 @pytest.mark.parametrize(
     "bad",
-    [0, -1, "0", "", "abc", "1h", "nan", "inf", float("nan"), float("inf"), 1e300, 10**400, 1e-9, True, None, [], {}]
-    + [timedelta(0), timedelta(seconds=-1), "-3"],
+    [
+        0,
+        -1,
+        "0",
+        "",
+        "abc",
+        "1h",
+        "nan",
+        "inf",
+        float("nan"),
+        float("inf"),
+        1e300,
+        10**400,
+        1e-9,
+        True,
+        None,
+        [],
+        {},
+        timedelta(0),
+        timedelta(seconds=-1),
+        "-3",
+    ],
 )
 def test_what_is_no_duration_above_zero_is_a_value_error(bad):
     with pytest.raises(ValueError, match="is not a duration"):

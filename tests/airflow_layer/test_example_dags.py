@@ -1,0 +1,76 @@
+"""Every example DAG, run to its end in real Airflow on the local Iris with real processes."""
+
+from pathlib import Path
+
+import pytest
+
+from fray_airflow.testing.airflow import load_dags, prepare_database, run_dag
+
+DAGS = Path(__file__).parents[2] / "dags"
+LONGEST_EXAMPLE = 40
+
+
+@pytest.fixture(scope="session")
+def dags():
+    prepare_database()
+    return load_dags(DAGS)
+
+
+def finished(runs):
+    return {task: run.value for (task, index), run in runs.items() if run.state == "success" and index == -1}
+
+
+def test_no_example_is_longer_than_a_screen():
+    """An example that does not fit is not one."""
+    lengths = {path.name: len(path.read_text().splitlines()) for path in DAGS.glob("*.py")}
+    assert max(lengths.values()) <= LONGEST_EXAMPLE
+
+
+def test_the_pipeline_trains_a_model_and_publishes_its_perplexity(running, dags, tmp_path):
+    """The gang of two hosts counts and merges; evaluation on a GPU host reads what it wrote."""
+    values = finished(run_dag(dags["train_pipeline"], {"store": str(tmp_path)}))
+    assert set(values) == {"tokenise", "train", "evaluate", "publish"}
+    assert len({row["slice"] for row in values["train"]["placement"]}) == 1
+    assert len(values["train"]["placement"]) == 2
+    assert 10 < values["publish"]["perplexity"] < 60
+    assert len(list(tmp_path.rglob("counts-*.json"))) == 2
+
+
+def test_hello_returns_its_greeting(running, dags):
+    """One command, one line of result."""
+    assert finished(run_dag(dags["cpu_hello"]))["hello"]["result"] == {"greeted": True}
+
+
+def test_a_function_of_the_dag_file_trains_on_a_gpu_host(running, dags):
+    """The DAG file is not on the cluster, its function runs there all the same."""
+    assert finished(run_dag(dags["gpu_train"]))["train"]["result"] == {"loss": 1.311}
+
+
+def test_two_slices_run_one_job(running, dags):
+    """Each replica is on a slice of its own."""
+    placement = finished(run_dag(dags["tpu_multislice"]))["train"]["placement"]
+    assert len({row["slice"] for row in placement}) == 2
+
+
+def test_a_sensor_lets_the_next_task_go_when_the_gang_is_placed(running, dags):
+    """Placement comes while the job still runs, and names one slice."""
+    values = finished(run_dag(dags["sensor_chain"]))
+    assert values["launch"]["state"] in ("PENDING", "RUNNING")
+    assert len(values["announce"]) == 1
+
+
+def test_one_operator_maps_over_specs(running, tmp_path):
+    """`.partial().expand()` makes one job per spec, each under a name of its own."""
+    from airflow.sdk import DAG
+
+    from fray_airflow import ResourceConfig
+    from fray_airflow.operators import IrisSubmitJobOperator
+
+    with DAG("mapped", schedule=None) as dag:
+        IrisSubmitJobOperator.partial(task_id="sweep", command=["true"]).expand(
+            resource_config=[ResourceConfig.with_cpu(cpu=1), {"tpu": "v5p-8"}, ResourceConfig.with_gpu("H100")]
+        )
+    prepare_database()
+    runs = run_dag(dag)
+    assert {run.state for run in runs.values()} == {"success"}
+    assert len({run.value["job_id"] for run in runs.values()}) == 3

@@ -1,0 +1,9 @@
+"""Airflow reads its configuration when it is imported, so its throw-away home is set before any test module is."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from fray_airflow.testing.airflow import airflow_environment
+
+os.environ.update(airflow_environment(Path(tempfile.mkdtemp(prefix="fray-airflow-test-"))))
