@@ -74,7 +74,7 @@ def test_a_server_that_hangs_is_left_at_the_deadline(mode, server):
     started = time.monotonic()
     with pytest.raises(IrisUnavailableError, match="deadline_exceeded"):
         run(mode, f"grpc://{server.authority}", status("hang"), timeout=0.3)
-    assert 0.25 < time.monotonic() - started < 3
+    assert 0.25 < time.monotonic() - started < 5
 
 
 @in_both_modes
@@ -92,7 +92,7 @@ def test_a_port_that_nobody_listens_on_is_unavailable(mode):
     started = time.monotonic()
     with pytest.raises(IrisUnavailableError, match="did not answer"):
         run(mode, f"grpc://{authority}", status("x"), token=TOKEN)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 5
 
 
 @in_both_modes

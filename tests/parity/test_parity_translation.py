@@ -44,8 +44,8 @@ KNOWN_DIFFERENCES = {
     "default variables": "HF_DATASETS_TRUST_REMOTE_CODE and TOKENIZERS_PARALLELISM come with `create_environment`,"
     " not with every job, and MARIN_PROVENANCE and NCCL_* are not sent.",
     "secrets": "Nothing of the submitter's own environment is sent; Fray forwards HF, W&B and CoreWeave keys.",
-    "set-up": "Without a workspace or packages no script is sent; Fray always sends `uv sync`. Iris's own runtime script"
-    " is not added: the runner brings its cloudpickle.",
+    "set-up": "Without a workspace or packages no script is sent; Fray always sends `uv sync`. Iris's own runtime"
+    " script is not added: the runner brings its cloudpickle.",
     "docker_image": "It becomes the task's image; Fray's client ignores it.",
     "GPU gangs": "`gpu_gang_level` overrides the level, which is a property of the cluster; Fray has no such argument.",
     "taken names": "A name that is taken is an error and adopted only on proof; Fray adopts by default.",
