@@ -5,7 +5,7 @@ from airflow.sdk import DAG, task
 from fray_airflow import ResourceConfig, create_environment
 from fray_airflow.operators import IrisSubmitJobOperator
 
-# The folder beside this file is shipped with each job. STORE stands for the bucket that a real pipeline would use.
+# The folder beside this file is shipped with each job. STORE stands for a bucket.
 code = create_environment(
     workspace="ngram", setup_scripts=[], env_vars={"STORE": "{{ params.store }}/{{ run_id }}", "PYTHONUNBUFFERED": "1"}
 )
@@ -16,7 +16,7 @@ def publish(train: dict, evaluate: dict) -> dict:
     return {"model": train["result"], **evaluate["result"], "chip_seconds": train["chip_seconds"]}
 
 
-store = {"store": "/tmp/fray_airflow_store"}
+store = {"store": "/var/tmp/fray_airflow_store"}
 with DAG("train_pipeline", schedule=None, params=store, default_args={"environment": code}, tags=["iris"]):
     tokenise = IrisSubmitJobOperator(
         task_id="tokenise",

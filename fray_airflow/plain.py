@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from fray_airflow.devices import CpuConfig, GpuConfig, TpuConfig
 from fray_airflow.errors import InvalidSpecError
+from fray_airflow.from_fray import from_fray
 from fray_airflow.job import EnvironmentConfig
 from fray_airflow.resources import ResourceConfig
 
@@ -18,6 +19,19 @@ _BUILDER_KEYS = {"tpu", "slice_count", "gpu", "gpu_count"}
 _INTEGERS = {"replicas", "count", "slice_count", "gpu_count"}
 _NUMBERS = {"cpu"}
 _FLAGS = {"preemptible"}
+_OPTIONAL = {
+    "zone",
+    "target_cluster",
+    "image",
+    "container_profile",
+    "regions",
+    "device_alternatives",
+    "workspace",
+    "docker_image",
+    "setup_scripts",
+    "topology",
+}
+"""Where the text "None", which a template makes of None, means the default."""
 _LISTS = {"regions", "device_alternatives", "extras", "pip_packages", "setup_scripts"}
 
 
@@ -27,6 +41,7 @@ def to_plain(value: Any) -> Any:
     The identity matters: Airflow does not render an object that came out of an XCom; a copy of it would be rendered.
     Secrets are left out: what an operator keeps is shown in the UI.
     """
+    value = from_fray(value)
     if isinstance(value, ResourceConfig | EnvironmentConfig):
         return _spec_to_plain(value)
     if isinstance(value, list | tuple) and any(is_dataclass(each) for each in value):
@@ -41,6 +56,7 @@ def resource_config_from(value: Any) -> ResourceConfig:
     `with_gpu("H100", count=8)`; fields may follow. Texts that a template made become numbers where the field is one.
     Raises InvalidSpecError.
     """
+    value = from_fray(value)
     if isinstance(value, ResourceConfig):
         return value
     given = _mapping("resource_config", value)
@@ -48,10 +64,12 @@ def resource_config_from(value: Any) -> ResourceConfig:
     given = _coerced("resource_config", given)
     if "tpu" in given:
         _refuse_together(given, "tpu", ("device", "gpu", "gpu_count"))
-        return ResourceConfig.with_tpu(given.pop("tpu"), slice_count=given.pop("slice_count", 1), **given)
+        return _built(ResourceConfig.with_tpu, given.pop("tpu"), slice_count=given.pop("slice_count", 1), **given)
     if "gpu" in given:
         _refuse_together(given, "gpu", ("device", "slice_count"))
-        return ResourceConfig.with_gpu(given.pop("gpu"), given.pop("gpu_count", 1), **given)
+        return _built(ResourceConfig.with_gpu, given.pop("gpu"), given.pop("gpu_count", 1), **given)
+    if alone := [name for name in ("slice_count", "gpu_count") if name in given]:
+        raise InvalidSpecError("resource_config", [f"{name!r} is given without its device" for name in alone])
     if "device" in given:
         given["device"] = _device_from(given["device"])
     return ResourceConfig(**given)
@@ -90,12 +108,20 @@ def _device_from(value: Any) -> Any:
         return value
     given = dict(value)
     kind = given.pop("kind", None)
-    if kind not in _DEVICES:
+    if not isinstance(kind, str) or kind not in _DEVICES:
         raise InvalidSpecError(
             "resource_config", [f"device kind {kind!r} is unknown; choose from {', '.join(_DEVICES)}"]
         )
     _refuse_unknown("resource_config", given, {each.name for each in fields(_DEVICES[kind])})
-    return _DEVICES[kind](**_coerced("resource_config", given))
+    return _built(_DEVICES[kind], **_coerced("resource_config", given))
+
+
+def _built[T](build: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """A missing or unsuitable argument, which Python tells as a TypeError, is a fault of the spec."""
+    try:
+        return build(*args, **kwargs)
+    except TypeError as error:
+        raise InvalidSpecError("resource_config", [str(error)]) from None
 
 
 def _mapping(what: str, value: Any) -> dict[str, Any]:
@@ -111,7 +137,7 @@ def _mapping(what: str, value: Any) -> dict[str, Any]:
 
 
 def _refuse_unknown(what: str, given: Mapping[str, Any], known: set[str]) -> None:
-    if unknown := sorted(given.keys() - known):
+    if unknown := sorted(given.keys() - known, key=str):
         raise InvalidSpecError(
             what, [f"{name!r} is not a field; fields are {', '.join(sorted(known))}" for name in unknown]
         )
@@ -136,6 +162,8 @@ def _coerce(name: str, value: Any, faults: list[str]) -> Any:
     if not isinstance(value, str):
         return value
     text = value.strip()
+    if text == "None" and name in _OPTIONAL:
+        return None
     try:
         if name in _INTEGERS:
             return int(text)
@@ -151,4 +179,4 @@ def _coerce(name: str, value: Any, faults: list[str]) -> Any:
         kind = "true or false" if name in _FLAGS else "a list" if name in _LISTS else "a number"
         faults.append(f"{name}={value!r} is not {kind}")
         return value
-    return None if text == "None" and name in ("zone", "target_cluster", "image") else value
+    return value

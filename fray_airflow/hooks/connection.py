@@ -43,7 +43,9 @@ class ConnectionSettings:
     def secrets(self) -> list[str]:
         """What must not be seen in logs."""
         headers = self.arguments.get("headers") or {}
-        return [value for value in (self.arguments.get("token"), *headers.values()) if value]
+        # Credentials are seen with their scheme and without.
+        bare = [value.partition(" ")[2] for name, value in headers.items() if name.lower().endswith("authorization")]
+        return [value for value in (self.arguments.get("token"), *headers.values(), *bare) if value]
 
 
 def parse_connection(conn: Connection) -> ConnectionSettings:

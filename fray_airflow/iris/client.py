@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from google.protobuf.message import DecodeError
 from tenacity import AsyncRetrying, Retrying
 
 from fray_airflow.errors import IrisError, JobExistsError
+from fray_airflow.from_fray import from_fray
 from fray_airflow.iris import operations
 from fray_airflow.iris._gen.controller_pb2 import Controller
 from fray_airflow.iris._gen.vm_pb2 import AutoscalerStatus
@@ -43,6 +45,7 @@ class IrisClient:
     def __init__(self, target: str | Target, **arguments: Unpack[ClientArguments]) -> None:
         self.options = client_options(target, **arguments)
         self._carriers: dict[Target, Carrier] = {}
+        self._making = threading.Lock()
         self._user: str | None = None
 
     def __repr__(self) -> str:
@@ -61,12 +64,12 @@ class IrisClient:
             self._carriers.popitem()[1].close()
 
     def submit(self, job: JobRequest, *, base: Path | None = None) -> JobHandle:
-        """Submits `job` under a new name; `base` is where its relative paths start.
+        """Submits `job`, ours or marin-fray's, under a new name; `base` is where its relative paths start.
 
         Sent again when the reply is lost, and still makes one job. Raises JobExistsError if the name is taken,
         SubmissionRejectedError if the controller refuses the request, InvalidSpecError if the code cannot be read.
         """
-        request = prepare(job, user=self.user(), base=base, gpu_gang_level=self.options.gpu_gang_level)
+        request = prepare(from_fray(job), user=self.user(), base=base, gpu_gang_level=self.options.gpu_gang_level)
         return JobHandle(self, self.launch(request))
 
     def launch(self, request: Controller.LaunchJobRequest) -> str:
@@ -152,10 +155,11 @@ class IrisClient:
         if known_transport(target) == "auto":
             learn_transport(target, self._probe(target))
         target = speaking(target, known_transport(target))
-        if target not in self._carriers:
-            make = GrpcCarrier if target.transport == "grpc" else ConnectCarrier
-            self._carriers[target] = make(target, self.options.ca)
-        return self._carriers[target]
+        with self._making:
+            if target not in self._carriers:
+                make = GrpcCarrier if target.transport == "grpc" else ConnectCarrier
+                self._carriers[target] = make(target, self.options.ca)
+            return self._carriers[target]
 
     def _probe(self, target: Target) -> WireFailure | None:
         probe = operations.whoami()
@@ -193,7 +197,7 @@ class AsyncIrisClient:
             await self._carriers.popitem()[1].close()
 
     async def submit(self, job: JobRequest, *, base: Path | None = None) -> AsyncJobHandle:
-        request = prepare(job, user=await self.user(), base=base, gpu_gang_level=self.options.gpu_gang_level)
+        request = prepare(from_fray(job), user=await self.user(), base=base, gpu_gang_level=self.options.gpu_gang_level)
         return AsyncJobHandle(self, await self.launch(request))
 
     async def launch(self, request: Controller.LaunchJobRequest) -> str:

@@ -46,7 +46,7 @@ class Conversation:
         if isinstance(action, ReadLogs) and isinstance(reply, LogPage):
             for line in reply.lines:
                 self._tell(line.level, str(line))
-        elif isinstance(action, ReadLogs) and before.quiet < self.seen.quiet:
+        elif isinstance(action, ReadLogs) and self.seen.deaf and not before.deaf:
             self._tell(logging.WARNING, f"The job's log cannot be read now: {reply}")
 
     def to_json(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fray_airflow.lifecycle.report import placement
 from fray_airflow.lifecycle.seen import Seen
-from fray_airflow.states import JobState
+from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import JobStatus, TaskStatus, Worker
 
 
@@ -24,7 +24,8 @@ class Placed:
 
     @property
     def count(self) -> int:
-        return sum(task.placed for task in self.tasks)
+        # A replica that is done counts, even when its worker is gone since.
+        return sum(task.placed or task.state is TaskState.SUCCEEDED for task in self.tasks)
 
     @property
     def complete(self) -> bool:

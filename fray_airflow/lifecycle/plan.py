@@ -64,7 +64,7 @@ class Plan:
 
         `earlier` does not travel: once there is a job to watch, nobody looks for another.
         """
-        known = {key: value[key] for key in Plan.__dataclass_fields__ if key in value}
+        known = {key: value[key] for key in Plan.__dataclass_fields__ if key in value and key != "earlier"}
         known["jobs"] = tuple(PlannedJob(*job) for job in value["jobs"])
         known["deadline"] = value.get("deadline") and datetime.fromisoformat(value["deadline"])
         return Plan(**known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,6 +29,9 @@ from fray_airflow.status import JobStatus, TaskStatus, Worker
 
 STATUS, TASKS, WORKERS, LOGS = "status", "tasks", "workers", "logs"
 
+SETBACK = (TaskState.FAILED, TaskState.WORKER_FAILED, TaskState.PREEMPTED)
+"""How an attempt ends that people want to know of; replicas taken down with others only follow."""
+
 
 class Stop(StrEnum):
     """Why a launch is given up before its job ends."""
@@ -43,8 +47,12 @@ class Seen:
     found: jobs under the planned names; None for a name that is free. A name not in it was not looked up yet.
     job_id: the job that is ours now. since: when we submitted it, or when its submitter did.
     placed_at, running_at: when all replicas were first seen placed, and running or beyond.
+    stale: the job changed since its replicas were read.
+    places, setbacks: where all replicas were last seen; per replica its latest attempt that is known to have failed.
     away_since, missing_since: since when no call succeeds; since when the controller does not know the job.
-    finished_at: when its end was first seen. quiet: the last read of the log brought nothing.
+    pause: the last call was not answered, so wait before the next.
+    finished_at: when its end was seen, and again when its replicas were read after it.
+    quiet, deaf: the last read of the log brought nothing; it failed.
     """
 
     found: Mapping[str, JobStatus | None] = field(default_factory=dict)
@@ -57,6 +65,9 @@ class Seen:
     tasks: tuple[TaskStatus, ...] = ()
     workers: Mapping[str, Worker] = field(default_factory=dict)
     due: frozenset[str] = frozenset()
+    stale: bool = False
+    places: Mapping[str, int] = field(default_factory=dict)
+    setbacks: Mapping[int, int] = field(default_factory=dict)
     cursor: LogCursor | None = None
     has_result: bool = False
     result: Any = None
@@ -64,8 +75,10 @@ class Seen:
     running_at: datetime | None = None
     away_since: datetime | None = None
     missing_since: datetime | None = None
+    pause: bool = False
     finished_at: datetime | None = None
     quiet: bool = False
+    deaf: bool = False
     tail: tuple[LogLine, ...] | None = None
     stop: Stop | None = None
     terminated: bool = False
@@ -77,7 +90,8 @@ class Seen:
         seen = replace(self, away_since=None)
         match action:
             case LookUp(job_id):
-                return replace(seen, found={**self.found, job_id: reply})
+                # An outage of submitting ends with a job, or looking up and submitting might take turns for ever.
+                return replace(self, found={**self.found, job_id: reply})
             case Submit():
                 return seen._follow(reply, now, adopted=False)
             case ReadStatus():
@@ -85,8 +99,9 @@ class Seen:
             case ReadTasks():
                 return seen._learn_tasks(tuple(reply), now)
             case ReadWorkers():
-                workers = {worker.worker_id: worker for worker in reply}
-                return replace(seen, workers={**self.workers, **workers}, due=self.due - {WORKERS})
+                workers = {**self.workers, **{worker.worker_id: worker for worker in reply}}
+                places = _places(self.tasks, workers) or self.places
+                return replace(seen, workers=workers, places=places, due=self.due - {WORKERS})
             case ReadLogs():
                 return seen._learn_logs(reply)
             case ReadTail():
@@ -95,7 +110,8 @@ class Seen:
                 return replace(seen, terminated=True)
             case Wait():
                 # A finished job changes no more; only its last lines are still on their way.
-                return replace(self, due=frozenset({LOGS} if self.finished_at else {STATUS, LOGS}))
+                due = ({LOGS} if self.finished_at else {STATUS, LOGS}) | ({TASKS} if self.stale else set())
+                return replace(self, due=frozenset(due), pause=False)
             case _:
                 raise TypeError(f"{action!r} has no reply")
 
@@ -113,6 +129,8 @@ class Seen:
             "pending_reason": self.status.pending_reason if self.status else "",
             "placed_at": _iso(self.placed_at),
             "running_at": _iso(self.running_at),
+            "places": dict(self.places),
+            "setbacks": {str(replica): attempt for replica, attempt in self.setbacks.items()},
             "log_cursor": self.cursor and self.cursor.to_json(),
             "has_result": self.has_result,
             "result": self.result,
@@ -130,6 +148,9 @@ class Seen:
             # Enough to know what has been told already; the next read replaces it.
             status=JobStatus(job_id, JobState(value.get("state", 0)), pending_reason=value.get("pending_reason", "")),
             due=frozenset({STATUS}),
+            stale=True,
+            places=dict(value.get("places") or {}),
+            setbacks={int(replica): int(attempt) for replica, attempt in (value.get("setbacks") or {}).items()},
             cursor=LogCursor.from_json(cursor) if cursor else None,
             placed_at=_moment(value.get("placed_at")),
             running_at=_moment(value.get("running_at")),
@@ -141,20 +162,21 @@ class Seen:
         return replace(self, stop=stop)
 
     def _follow(self, job_id: str, now: datetime, *, adopted: bool) -> Seen:
-        return replace(self, job_id=job_id, adopted=adopted, since=now, due=frozenset({STATUS}), cursor=None)
+        due = frozenset({STATUS})
+        return replace(self, job_id=job_id, adopted=adopted, since=now, due=due, cursor=None, away_since=None)
 
     def _learn_status(self, status: JobStatus, now: datetime) -> Seen:
         before = self.status
         changed = before is None or (before.state, before.task_state_counts) != (status.state, status.task_state_counts)
         finished = status.state.finished
-        due = self.due - {STATUS} | {LOGS}
-        if changed or finished:
-            due |= {TASKS}
+        stale = self.stale or changed or finished
+        due = self.due - {STATUS} | {LOGS} | ({TASKS} if stale else set())
         submitted = status.submitted_at
         return replace(
             self,
             status=status,
             due=due,
+            stale=stale,
             missing_since=None,
             since=submitted if self.adopted and submitted else self.since,
             cursor=self.cursor or LogCursor(status.job_id, _milliseconds(submitted)),
@@ -162,15 +184,20 @@ class Seen:
         )
 
     def _learn_tasks(self, tasks: tuple[TaskStatus, ...], now: datetime) -> Seen:
-        placed = bool(tasks) and all(task.placed for task in tasks)
+        placed = bool(tasks) and all(task.placed or _has_run(task) for task in tasks)
         running = bool(tasks) and all(_has_run(task) for task in tasks)
         new = {task.worker_id for task in tasks if task.worker_id} - self.workers.keys()
         return replace(
             self,
             tasks=tasks,
+            stale=False,
             due=self.due - {TASKS} | ({WORKERS} if new else set()),
+            places=_places(tasks, self.workers) or self.places,
+            setbacks={**self.setbacks, **_setbacks(tasks)},
             placed_at=self.placed_at or (now if placed else None),
             running_at=self.running_at or (now if running else None),
+            # The last lines are awaited from here: an outage between the end and this read delays them too.
+            finished_at=now if self.finished_at else None,
         )
 
     def _learn_logs(self, page: LogPage) -> Seen:
@@ -180,14 +207,23 @@ class Seen:
             cursor=page.cursor,
             due=self.due if page.full else self.due - {LOGS},
             quiet=not page.lines,
+            deaf=False,
             has_result=self.has_result or found,
             result=result if found else self.result,
         )
 
     def _learn_error(self, action: Action, error: IrisError, now: datetime) -> Seen:
+        away = replace(self, away_since=self.away_since or now, pause=True, due=frozenset())
+        unanswered = isinstance(error, IrisUnavailableError)
         match action:
             case LookUp(job_id) if isinstance(error, JobNotFoundError):
-                return replace(self, found={**self.found, job_id: None}, away_since=None)
+                return replace(self, found={**self.found, job_id: None})
+            case LookUp() if unanswered and (self.found or self.refused or self.away_since):
+                # Before the first answer it is more likely that the address is wrong.
+                return away
+            case Submit() if unanswered:
+                # The job may be there nevertheless. Look again, then submit if it is not.
+                return replace(away, found={})
             case Submit() if isinstance(error, JobExistsError) and self.refused is None:
                 # Perhaps it is ours: the reply to an earlier try of this very call was lost. Look again.
                 return replace(self, refused=error, found={})
@@ -195,19 +231,21 @@ class Seen:
                 return replace(self, failed=error)
             case ReadLogs():
                 # A log service that is away never ends a watch; its lines come with a later read.
-                return replace(self, due=self.due - {LOGS}, quiet=True)
+                return replace(self, due=self.due - {LOGS}, quiet=False, deaf=True)
             case ReadTail():
                 return replace(self, tail=())
             case ReadWorkers():
                 return replace(self, due=self.due - {WORKERS})
             case Terminate() if isinstance(error, JobNotFoundError):
                 return replace(self, terminated=True)
+            case Terminate() if unanswered:
+                return away
             case Terminate():
                 return replace(self, failed=error)
         if isinstance(error, JobNotFoundError):
             return replace(self, due=frozenset(), missing_since=self.missing_since or now, away_since=None)
-        if isinstance(error, IrisUnavailableError) or (error.code == "internal" and self.status is not None):
-            return replace(self, due=frozenset(), away_since=self.away_since or now)
+        if unanswered or error.code == "internal":
+            return away
         return replace(self, failed=error)
 
 
@@ -218,6 +256,23 @@ def launch_token(status: JobStatus) -> str:
 
 def _has_run(task: TaskStatus) -> bool:
     return task.state is TaskState.RUNNING or task.started_at is not None or task.state is TaskState.SUCCEEDED
+
+
+def _setbacks(tasks: tuple[TaskStatus, ...]) -> dict[int, int]:
+    latest = {
+        task.index: max((attempt.attempt_id for attempt in task.attempts if attempt.state in SETBACK), default=-1)
+        for task in tasks
+    }
+    return {replica: attempt for replica, attempt in latest.items() if attempt >= 0}
+
+
+def _places(tasks: tuple[TaskStatus, ...], workers: Mapping[str, Worker]) -> dict[str, int]:
+    """Replicas per slice, per worker outside slices. Empty unless all are placed on workers that are known."""
+    if not all(task.worker_id in workers for task in tasks):
+        return {}
+    slices = {task.worker_id: workers[task.worker_id].attributes.get("tpu-name") for task in tasks}
+    names = (f"slice {name}" if (name := slices[task.worker_id]) else f"worker {task.worker_id}" for task in tasks)
+    return dict(sorted(Counter(names).items()))
 
 
 def _milliseconds(moment: datetime | None) -> int:

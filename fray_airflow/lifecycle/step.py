@@ -45,6 +45,9 @@ def step(plan: Plan, seen: Seen, now: datetime) -> tuple[Seen, Action]:
     if seen.failed is not None:
         return seen, Finish(error=seen.failed)
     if not seen.job_id:
+        if seen.pause:
+            error = _given_up(plan, seen, now)
+            return seen, Finish(error=error) if error else Wait(plan.poll_interval)
         decision = claim(plan, seen)
         if not isinstance(decision, JobStatus):
             return seen, decision
@@ -56,10 +59,13 @@ def step(plan: Plan, seen: Seen, now: datetime) -> tuple[Seen, Action]:
 
 
 def _watch(plan: Plan, seen: Seen, now: datetime) -> Action:
+    if seen.stop is not None and seen.terminated:
+        return Finish(error=_stopped(plan, seen))
+    given_up = _given_up(plan, seen, now)
+    if given_up and seen.finished_at is None:
+        return Finish(error=given_up)
     if seen.stop is not None:
-        return Finish(error=_stopped(plan, seen)) if seen.terminated else Terminate(seen.job_id)
-    if error := _given_up(plan, seen, now):
-        return Finish(error=error)
+        return Wait(_until_next_look(plan, seen, now)) if seen.pause else Terminate(seen.job_id)
     if STATUS in seen.due:
         return ReadStatus(seen.job_id)
     if TASKS in seen.due:
@@ -70,8 +76,9 @@ def _watch(plan: Plan, seen: Seen, now: datetime) -> Action:
         return ReadLogs(seen.cursor)
     if seen.finished_at is None:
         return Wait(_until_next_look(plan, seen, now))
-    if not _drained(seen, now):
-        return Wait(DRAIN_INTERVAL)
+    # An end that was seen counts, even if nothing more can be learnt of it.
+    if not given_up and not _drained(seen, now):
+        return Wait(_until_next_look(plan, seen, now) if seen.away_since else DRAIN_INTERVAL)
     failure = first_failure(seen.tasks)
     if failure is not None and seen.tail is None and seen.cursor is not None and _ended_badly(seen):
         return ReadTail(seen.cursor, failure.replica)
@@ -82,11 +89,14 @@ def _due_stop(plan: Plan, seen: Seen, now: datetime) -> Stop | None:
     """Whether one of the author's timeouts has passed."""
     if not seen.job_id or seen.stop is not None or seen.finished_at is not None:
         return None
+    # The last look may have been long ago: since then the job may have ended, or been placed.
+    if STATUS in seen.due:
+        return None
     if plan.deadline is not None and now >= plan.deadline:
         return Stop.DEADLINE
     limit = _placement_limit(plan, seen)
-    # Only a fresh look may say "not placed": placement may have come while nobody looked.
-    if limit is not None and now >= limit and STATUS not in seen.due and TASKS not in seen.due and seen.status:
+    unknown = seen.stale or seen.away_since is not None or seen.missing_since is not None
+    if limit is not None and now >= limit and not unknown:
         return Stop.PLACEMENT
     return None
 
@@ -107,11 +117,12 @@ def _until_next_look(plan: Plan, seen: Seen, now: datetime) -> float:
 
 def _given_up(plan: Plan, seen: Seen, now: datetime) -> IrisError | None:
     state = seen.status.state.name if seen.status else ""
+    job_id = seen.job_id or plan.job.job_id
     if seen.away_since is not None and now - seen.away_since > timedelta(seconds=plan.outage_tolerance):
         return IrisUnavailableError(
-            f"Iris has not answered for {plan.outage_tolerance:g} s (outage_tolerance). {seen.job_id} may still run: "
+            f"Iris has not answered for {plan.outage_tolerance:g} s (outage_tolerance). {job_id} may still run: "
             "the next try of this task adopts it.",
-            job_id=seen.job_id,
+            job_id=job_id,
             state=state,
             code="unavailable",
         )
@@ -127,7 +138,7 @@ def _given_up(plan: Plan, seen: Seen, now: datetime) -> IrisError | None:
 
 
 def _drained(seen: Seen, now: datetime) -> bool:
-    if seen.finished_at is None:
+    if seen.finished_at is None or seen.stale:
         return False
     waited = now - seen.finished_at
     return (seen.quiet and waited >= LAST_LINES_GRACE) or waited >= LONGEST_DRAIN

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator
 
-from fray_airflow.lifecycle.seen import Seen
-from fray_airflow.states import JobState, TaskState
-from fray_airflow.status import TaskStatus
+from fray_airflow.lifecycle.seen import SETBACK, Seen
+from fray_airflow.states import JobState
 
 Line = tuple[int, str]
 """A logging level and a text."""
-
-_FAILED_ATTEMPT = (TaskState.FAILED, TaskState.WORKER_FAILED, TaskState.PREEMPTED)
 
 
 def story(before: Seen, after: Seen) -> Iterator[Line]:
@@ -21,7 +17,8 @@ def story(before: Seen, after: Seen) -> Iterator[Line]:
     if after.job_id != before.job_id:
         yield logging.INFO, f"{'Adopted' if after.adopted else 'Submitted'} {after.job_id}"
     if after.away_since and not before.away_since:
-        yield logging.WARNING, "Iris does not answer. The job is not affected; watching goes on."
+        goes_on = "The job is not affected; watching goes on." if after.job_id else "Submission is tried again."
+        yield logging.WARNING, f"Iris does not answer. {goes_on}"
     if before.away_since and not after.away_since:
         yield logging.INFO, "Iris answers again."
     yield from _told_of_placement(before, after)
@@ -46,33 +43,18 @@ def _told_of_placement(before: Seen, after: Seen) -> Iterator[Line]:
         waited = f" after {(after.placed_at - after.since).total_seconds():.1f} s" if after.since else ""
         yield logging.INFO, f"All {len(after.tasks)} replicas are placed{waited}"
     # The workers' attributes come a call later than the tasks that name them.
-    if after.workers and after.placed_at and (after.workers is not before.workers):
-        slices = Counter(_place(after, task) for task in after.tasks if task.worker_id)
-        yield logging.INFO, "On " + ", ".join(f"{place} ({count})" for place, count in sorted(slices.items()))
-
-
-def _place(seen: Seen, task: TaskStatus) -> str:
-    worker = seen.workers.get(task.worker_id)
-    slice_name = worker.attributes.get("tpu-name") if worker else None
-    return f"slice {slice_name}" if slice_name else f"worker {task.worker_id}"
+    if after.places != before.places:
+        yield logging.INFO, "On " + ", ".join(f"{place} ({count})" for place, count in after.places.items())
 
 
 def _told_of_attempts(before: Seen, after: Seen) -> Iterator[Line]:
-    told = {
-        (task.task_id, attempt.attempt_id)
-        for task in before.tasks
-        for attempt in task.attempts
-        if _ended(attempt.state)
-    }
+    if after.tasks is before.tasks:
+        return
     for task in after.tasks:
         for attempt in task.attempts:
-            if _ended(attempt.state) and (task.task_id, attempt.attempt_id) not in told:
+            if attempt.state in SETBACK and attempt.attempt_id > before.setbacks.get(task.index, -1):
                 what = f"replica {task.index} attempt {attempt.attempt_id} {attempt.state}"
                 yield logging.WARNING, f"{what}: {' '.join(attempt.error.split()) or f'exit code {attempt.exit_code}'}"
-
-
-def _ended(state: TaskState) -> bool:
-    return state in _FAILED_ATTEMPT
 
 
 def _counted(counts: object) -> str:

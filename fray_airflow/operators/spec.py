@@ -101,5 +101,5 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _is_final_leaf(leaf: Any) -> bool:
     if isinstance(leaf, str):
-        return "{{" not in leaf and "{%" not in leaf
+        return not any(mark in leaf for mark in ("{{", "{%", "{#"))
     return not callable(leaf) and not hasattr(leaf, "resolve")

@@ -12,6 +12,7 @@ from airflow.sdk import BaseOperator, conf
 
 from fray_airflow.errors import FrayError, InvalidSpecError, IrisError, IrisUnavailableError
 from fray_airflow.exceptions import for_airflow
+from fray_airflow.from_fray import from_fray
 from fray_airflow.hooks import IrisHook
 from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
 from fray_airflow.lifecycle import Conversation, Finish, Seen, Wait
@@ -55,6 +56,8 @@ class IrisSubmitJobOperator(BaseOperator):
     outage_tolerance: how long the controller may be away before the task fails; the job goes on and the next try
         adopts it. One hour, since an upgrade of a controller takes minutes and a lost watch costs a retry.
     on_kill_action: "terminate" ends the job when the task is marked or cleared; "keep" lets it run.
+
+    marin-fray's own ResourceConfig, Entrypoint and EnvironmentConfig are taken as well.
 
     Raises the errors of `fray_airflow.errors`, each also an Airflow exception; a faulty spec raises InvalidSpecError
     when the DAG is parsed, or after rendering where it holds templates.
@@ -111,6 +114,7 @@ class IrisSubmitJobOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        entrypoint, environment = from_fray(entrypoint), from_fray(environment)
         self._entrypoint = entrypoint if entrypoint is not None and entrypoint.function is not None else None
         self._secrets = dict(environment.secrets) if isinstance(environment, EnvironmentConfig) else {}
         self.resource_config = to_plain(resource_config)
@@ -192,9 +196,7 @@ class IrisSubmitJobOperator(BaseOperator):
             talk,
             launch.perform,
             self._pause,
-            leave=lambda action: (
-                self.deferrable and isinstance(action, Wait) and time.monotonic() > latest
-            ),
+            leave=lambda action: self.deferrable and isinstance(action, Wait) and time.monotonic() > latest,
         )
         if end is None:
             self._defer(talk)

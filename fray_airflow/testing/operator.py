@@ -1,4 +1,4 @@
-"""An operator run without a database: rendering, execution, deferral and resumption as Airflow does them, in this process."""
+"""An operator run without a database: rendered, executed, deferred and resumed as Airflow does it."""
 
 from __future__ import annotations
 

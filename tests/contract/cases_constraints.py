@@ -28,7 +28,7 @@ REFUSED = {
     ),
     "unknown-operator": (
         "An operator that does not exist is refused.",
-        {"constraints": [{**NEVER, "op": 77}]},
+        {"constraints": [{**NEVER[-1], "op": 77}]},
         "internal",
         "77 is not a valid ConstraintOp",
     ),
@@ -124,8 +124,8 @@ for _name, (_statement, _fields, _code, _text) in REFUSED.items():
 @case
 def constraint_echo(iris: Iris) -> None:
     """Texts of constraints are stripped and lower-cased."""
-    echo = iris.echo(iris.launch(constraints=[rule("some-key", "IN", " MiXed ", "B"), rule("n", "EQ", 3), NEVER]))
-    (first, second, _) = echo.constraints
+    echo = iris.echo(iris.launch(constraints=[rule("some-key", "IN", " MiXed ", "B"), rule("n", "EQ", 3), *NEVER]))
+    first, second, *_ = echo.constraints
     assert [value.string_value for value in first.values] == ["mixed", "b"]
     assert second.value.int_value == 3
     iris.terminate(f"/{iris.user}/job")
@@ -173,7 +173,7 @@ def constraint_on_absence(iris: Iris) -> None:
 @case
 def constraint_preferred(iris: Iris) -> None:
     """A preferred constraint that nobody meets does not hold a job up."""
-    job_id = iris.launch(constraints=[{**NEVER, "mode": job_pb2.CONSTRAINT_MODE_PREFERRED}])
+    job_id = iris.launch(constraints=[{**NEVER[-1], "mode": job_pb2.CONSTRAINT_MODE_PREFERRED}])
     assert iris.finished(job_id).state == job_pb2.JOB_STATE_SUCCEEDED
 
 

@@ -20,7 +20,7 @@ ACTIVE = ("pending", "running")
 
 def _job_in(state: str, iris: Iris) -> job_pb2.JobStatus:
     argv = {"running": SLEEP, "killed": SLEEP, "failed": ("false",)}.get(state, ("true",))
-    job_id = iris.launch("job", argv, constraints=[NEVER] if state == "pending" else [])
+    job_id = iris.launch("job", argv, constraints=NEVER if state == "pending" else [])
     if state in ("running", "killed"):
         iris.running(job_id)
     if state == "killed":

@@ -171,7 +171,7 @@ def terminate_running(iris: Iris) -> None:
 @case
 def terminate_pending(iris: Iris) -> None:
     """A task that never ran has no attempt when its job is terminated."""
-    job_id = iris.launch(constraints=[NEVER])
+    job_id = iris.launch(constraints=NEVER)
     iris.terminate(job_id)
     job, task = iris.job(job_id), iris.task(job_id)
     assert (job.state, job.error, job.preemption_count) == (job_pb2.JOB_STATE_KILLED, "Terminated by user", 0)
@@ -195,7 +195,7 @@ def terminate_twice(iris: Iris) -> None:
 @case
 def pending_for_ever(iris: Iris) -> None:
     """A job that no machine suits stays PENDING and says why; its tasks do not."""
-    job_id = iris.launch(constraints=[NEVER])
+    job_id = iris.launch(constraints=NEVER)
     job = iris.pending(job_id, "no-such-attribute")
     assert (job.state, job.error, dict(job.task_state_counts)) == (job_pb2.JOB_STATE_PENDING, "", {"pending": 1})
     task = iris.task(job_id)
@@ -206,7 +206,7 @@ def pending_for_ever(iris: Iris) -> None:
 @case
 def scheduling_timeout(iris: Iris) -> None:
     """A job that is not placed in time is UNSCHEDULABLE, and so are its tasks."""
-    job_id = iris.launch(constraints=[NEVER], scheduling_timeout={"milliseconds": 1500}, replicas=2)
+    job_id = iris.launch(constraints=NEVER, scheduling_timeout={"milliseconds": 1500}, replicas=2)
     job = iris.finished(job_id)
     assert job.state == job_pb2.JOB_STATE_UNSCHEDULABLE
     assert job.error == job.pending_reason == "Scheduling timeout exceeded (Duration(1.500s))"
@@ -254,7 +254,7 @@ def states_of_many(iris: Iris) -> None:
     done, failed, waiting = (
         iris.launch("done"),
         iris.launch("failed", ("false",)),
-        iris.launch("w", constraints=[NEVER]),
+        iris.launch("w", constraints=NEVER),
     )
     iris.finished(done)
     iris.finished(failed)

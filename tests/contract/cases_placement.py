@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from casebook import case
-from iris_under_test import SLEEP, Iris, tpu
+from iris_under_test import CPU_HOST, SLEEP, Iris, tpu
 
 from fray_airflow.iris import calls
 from fray_airflow.iris._gen import job_pb2
@@ -40,7 +40,7 @@ def gang_larger_than_a_slice(iris: Iris) -> None:
 @case
 def gang_on_unknown_level(iris: Iris) -> None:
     """A level that no worker has is accepted and never reached."""
-    job_id = iris.launch(coscheduling={"group_by": "nope"}, replicas=2)
+    job_id = iris.launch(coscheduling={"group_by": "nope"}, constraints=[CPU_HOST], replicas=2)
     assert "none have 'nope' attribute" in iris.pending(job_id, "nope").pending_reason
     iris.terminate(job_id)
 
@@ -48,11 +48,12 @@ def gang_on_unknown_level(iris: Iris) -> None:
 @case
 def two_slices_of_one_vm(iris: Iris) -> None:
     """Two replicas on single-VM slices need no gang, land on two slices, and are told how many there are."""
-    script = 'echo "$IRIS_SLICE_COUNT $IRIS_TASKS_PER_SLICE $IRIS_NUM_TASKS"'
+    script = 'echo "$IRIS_SLICE_COUNT $IRIS_TASKS_PER_SLICE $IRIS_NUM_TASKS"; sleep 300'
     job_id = iris.launch(argv=("sh", "-c", script), resources=tpu("v5p-8"), replicas=2)
-    assert iris.finished(job_id).state == job_pb2.JOB_STATE_SUCCEEDED
+    iris.running(job_id)
     assert len({worker["tpu-name"] for worker in _placed(iris, job_id)}) == 2
     assert iris.printed(job_id, 2) == ["2 1 2", "2 1 2"]
+    iris.terminate(job_id)
 
 
 @case
@@ -67,7 +68,7 @@ def one_slice_is_not_counted(iris: Iris) -> None:
 def gang_member_fails(iris: Iris) -> None:
     """When one task of a gang fails, the others are COSCHED_FAILED."""
     script = 'case "$IRIS_TASK_ID" in */1:0) exit 5;; esac; sleep 300'
-    job_id = iris.launch(argv=("sh", "-c", script), resources=tpu("v4-16"), coscheduling=GANG, replicas=2)
+    job_id = iris.launch(argv=("sh", "-c", script), resources=tpu("v5p-16"), coscheduling=GANG, replicas=2)
     job = iris.finished(job_id)
     assert (job.state, job.failure_count) == (job_pb2.JOB_STATE_FAILED, 1)
     assert dict(job.task_state_counts) == {"failed": 1, "cosched_failed": 1}
@@ -82,7 +83,7 @@ def gang_retries_together(iris: Iris) -> None:
     script = 'case "$IRIS_TASK_ID" in */1:0) exit 5;; */0:0) sleep 300;; esac'
     job_id = iris.launch(
         argv=("sh", "-c", script),
-        resources=tpu("v4-16"),
+        resources=tpu("v5p-16"),
         coscheduling=GANG,
         replicas=2,
         max_retries_failure=1,
@@ -130,10 +131,7 @@ def worker_attributes(iris: Iris) -> None:
 @case
 def cpu_worker_attributes(iris: Iris) -> None:
     """A CPU host tells type and place, and nothing of slices."""
-    script = "true"
-    job_id = iris.launch(
-        argv=("sh", "-c", script), constraints=[{"key": "scale-group", "value": {"string_value": "cpu"}}]
-    )
+    job_id = iris.launch(constraints=[CPU_HOST])
     iris.finished(job_id)
     attributes = _placed(iris, job_id)[0]
     assert {key: attributes[key] for key in ("scale-group", "device-type", "preemptible", "region", "zone")} == {
@@ -216,20 +214,16 @@ def gang_preempted(iris: Iris) -> None:
 
 @case
 def slices_without_a_gang(iris: Iris) -> None:
-    """Replicas on two slices that need not start together each get a VM, and are told slices and tasks per slice."""
-    script = 'echo "$IRIS_SLICE_COUNT $IRIS_TASKS_PER_SLICE"; sleep 3'
-    job_id = iris.launch(argv=("sh", "-c", script), resources=tpu("v4-16"), replicas=4)
-    assert iris.finished(job_id).state == job_pb2.JOB_STATE_SUCCEEDED
+    """Replicas on two slices each get a VM, with no gang, and are told slices and tasks; they have to fill slices."""
+    # A device type of its own: these tasks are above the default budget, so that any waiting job would evict them.
+    script = 'echo "$IRIS_SLICE_COUNT $IRIS_TASKS_PER_SLICE"; sleep 300'
+    job_id = iris.launch("full", ("sh", "-c", script), resources=tpu("v4-16"), replicas=4)
+    assert len({task.worker_id for task in iris.running(job_id)}) == 4
     assert iris.printed(job_id, 4) == ["2 2"] * 4
-    assert len({task.worker_id for task in iris.tasks(job_id)}) == 4
-
-
-@case
-def part_of_a_slice(iris: Iris) -> None:
-    """Replicas that do not fill slices fail, unless the job has but one."""
-    job_id = iris.launch(resources=tpu("v4-16"), replicas=3)
+    iris.terminate(job_id)
+    job_id = iris.launch("odd", resources=tpu("v4-16"), replicas=3)
     assert iris.finished(job_id).state == job_pb2.JOB_STATE_FAILED
-    errors = {task.error for task in iris.tasks(job_id) if task.state == job_pb2.TASK_STATE_FAILED}
+    errors = [task.error for task in iris.tasks(job_id) if task.state == job_pb2.TASK_STATE_FAILED]
     fault = "TPU task count (3) must be divisible by TPU VM count (2) for variant 'v4-16'"
     assert errors
     assert all(fault in error for error in errors)

@@ -14,7 +14,7 @@ from fray_airflow.iris._gen.controller_pb2 import Controller
 
 def _listed(iris: Iris, **query: Any) -> list[str]:
     """The last parts of the names of the jobs that a query finds."""
-    return [job.job_id.rpartition("/")[2] for job in iris.call(calls.LIST_JOBS, query=query).jobs]
+    return [job.job_id.rpartition("/")[2] for job in iris.call(calls.LIST_JOBS, query={"limit": 100, **query}).jobs]
 
 
 @case
@@ -30,7 +30,7 @@ def list_jobs(iris: Iris) -> None:
     done, failed, waiting = (
         iris.launch("Done-1"),
         iris.launch("failed_2", ("false",)),
-        iris.launch("w%3", constraints=[NEVER]),
+        iris.launch("w%3", constraints=NEVER),
     )
     iris.finished(done)
     iris.finished(failed)
@@ -92,7 +92,7 @@ def list_jobs_scopes(iris: Iris) -> None:
     assert _listed(iris, **mine, scope=Controller.JOB_QUERY_SCOPE_ROOTS) == ["parent"]
     children = Controller.JOB_QUERY_SCOPE_CHILDREN
     assert _listed(iris, scope=children, parent_job_id=parent) == ["child"]
-    assert iris.refused(calls.LIST_JOBS, query={"scope": children}).code == "invalid_argument"
+    assert iris.refused(calls.LIST_JOBS, query={"scope": children, "limit": 100}).code == "invalid_argument"
     iris.terminate(parent)
 
 

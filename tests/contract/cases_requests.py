@@ -150,9 +150,9 @@ def files_echo(iris: Iris) -> None:
 def bundle_size(iris: Iris) -> None:
     """A bundle may have 25 MiB and no byte more. It is kept by its hash and not echoed."""
     bundle = bytes(MAX_BUNDLE)
-    echo = iris.echo(iris.launch("fits", constraints=[NEVER], bundle_blob=bundle))
+    echo = iris.echo(iris.launch("fits", constraints=NEVER, bundle_blob=bundle))
     assert (echo.bundle_id, echo.bundle_blob) == (hashlib.sha256(bundle).hexdigest(), b"")
-    refusal = iris.refused_launch("too-large", constraints=[NEVER], bundle_blob=bundle + b"x")
+    refusal = iris.refused_launch("too-large", constraints=NEVER, bundle_blob=bundle + b"x")
     assert refusal.code == "invalid_argument"
     assert "Bundle size 25.0MB exceeds maximum 25MB" in str(refusal)
 

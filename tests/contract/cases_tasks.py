@@ -167,7 +167,7 @@ def _job(name: str, entrypoint: Entrypoint, **fields: Any) -> JobRequest:
 
 
 def _greet(whom: str, *, times: int) -> None:
-    print(f"hello {whom} " * times)  # noqa: T201
+    print(f"hello {whom} " * times)
 
 
 @case

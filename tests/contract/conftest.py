@@ -15,14 +15,14 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "real_iris")]
 CASE_MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
 pytest.register_assert_rewrite("iris_under_test", *CASE_MODULES)
 
-from casebook import running  # noqa: E402
-from real_iris_fixtures import real_iris_connect, real_iris_grpc  # noqa: E402, F401
+from casebook import CASES, running  # noqa: E402
+from real_iris_fixtures import real_iris_or_skip  # noqa: E402
 from table import TARGETS, print_table  # noqa: E402
 
 from fray_airflow.iris import IrisClient  # noqa: E402
 from fray_airflow.local import Fleet, LocalIris  # noqa: E402
 
-FLEET = {"cpu": 2, "tpu": {"v5p-8": 4, "v4-16": 6, "v5p-16": 3, "v6e-16": 1}, "gpu": {"H100": 1}}
+FLEET = {"cpu": 2, "tpu": {"v5p-8": 3, "v4-16": 2, "v5p-16": 3, "v6e-16": 1}, "gpu": {"H100": 1}}
 """The machines of `real_iris/cluster.yaml`."""
 
 
@@ -32,11 +32,13 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def client(target: str, request: pytest.FixtureRequest) -> Iterator[IrisClient]:
+def client(target: str) -> Iterator[IrisClient]:
     kind, _, transport = target.partition("-")
     if kind == "real":
-        real = request.getfixturevalue(f"real_iris_{transport}")
-        with IrisClient(real.target, log_target=real.log_target) as client:
+        with (
+            real_iris_or_skip(transport) as real,
+            IrisClient(real.target, log_target=real.log_target) as client,
+        ):
             yield client
     else:
         with (
@@ -58,11 +60,9 @@ def outcomes(target: str, client: IrisClient, request: pytest.FixtureRequest) ->
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [
-        report
-        for outcome in ("passed", "failed", "error", "skipped")
-        for report in terminalreporter.stats.get(outcome, [])
-        if "test_contract[" in report.nodeid
-    ]
-    if reports:
-        print_table(reports, terminalreporter)
+    stats = terminalreporter.stats
+    reports = [report for name in ("passed", "failed", "error", "skipped") for report in stats.get(name, [])]
+    contract = [report for report in reports if "test_contract[" in report.nodeid]
+    if contract:
+        # In a run of the whole test suite the table would bury everything else.
+        print_table(CASES, contract, terminalreporter, all_rows=len(contract) == len(reports))

@@ -18,7 +18,7 @@ from fray_airflow.iris._gen.controller_pb2 import Controller
 from fray_airflow.iris.operations import Operation
 from fray_airflow.states import JobState
 
-CASE_SECONDS = 60
+CASE_SECONDS = 90
 """How long a case waits for anything. A case needs 2 to 10 s of it when the machine is idle."""
 
 _POLL_SECONDS = 0.25
@@ -26,8 +26,10 @@ _POLL_SECONDS = 0.25
 SLEEP = ("sleep", "300")
 """A task that is still there when the case looks."""
 
-NEVER = {"key": "no-such-attribute", "value": {"string_value": "x"}}
-"""A constraint that no worker meets."""
+CPU_HOST = {"key": "device-type", "value": {"string_value": "cpu"}}
+
+NEVER = [CPU_HOST, {"key": "no-such-attribute", "value": {"string_value": "x"}}]
+"""Constraints that no worker meets. With the first the autoscaler does not boot one machine of every kind for them."""
 
 
 def tpu(variant: str, chips: int = 4) -> dict[str, Any]:
@@ -40,6 +42,14 @@ def gpu(variant: str, count: int) -> dict[str, Any]:
 
 
 SMALL = {"cpu_millicores": 100, "memory_bytes": 16 * 1024**2}
+
+
+class WorkerLost(Exception):
+    """The Iris gave up a worker that did not answer in time, which says nothing about the case that ran there."""
+
+
+class GivenUp(Exception):
+    """Nobody wants to know the result of this case any more."""
 
 
 class StateWatch:
@@ -59,8 +69,17 @@ class StateWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
+        self.give_up()
         self._thread.join()
+
+    def give_up(self) -> None:
+        """Whoever waits now fails."""
+        self._ended.set()
+
+    def pause(self) -> None:
+        """Until it is time for another look."""
+        if self._ended.wait(_POLL_SECONDS):
+            raise GivenUp
 
     def until(self, job_id: str, wanted: Callable[[JobState], bool]) -> JobState:
         future: Future[JobState] = Future()
@@ -74,6 +93,7 @@ class StateWatch:
                 waiting = list(self._waiting)
             if waiting:
                 self._look(waiting)
+        self._settle(self._waiting, lambda future: future.set_exception(GivenUp()))
 
     def _look(self, waiting: Sequence[tuple[str, Callable[[JobState], bool], Future[JobState]]]) -> None:
         try:
@@ -167,7 +187,10 @@ class Iris:
 
     def finished(self, job_id: str) -> job_pb2.JobStatus:
         self._states.until(job_id, lambda state: state.finished)
-        return self.job(job_id)
+        job = self.job(job_id)
+        if "worker reconcile failure threshold exceeded" in job.error:
+            raise WorkerLost(job.error)
+        return job
 
     def running(self, job_id: str) -> list[job_pb2.TaskStatus]:
         """The tasks, once all of them run."""
@@ -192,5 +215,5 @@ class Iris:
         end = time.monotonic() + CASE_SECONDS
         while not wanted(seen := look()):
             assert time.monotonic() < end, f"still not so after {CASE_SECONDS} s: {seen}"
-            threading.Event().wait(_POLL_SECONDS)
+            self._states.pause()
         return seen

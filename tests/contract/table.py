@@ -5,16 +5,27 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from casebook import Case
 
 TARGETS = ("local-grpc", "local-connect", "real-grpc", "real-connect")
 MARKS = {"passed": "pass", "failed": "FAIL", "error": "FAIL", "skipped": "-"}
 
 
-def print_table(reports: Iterable[pytest.TestReport], terminal: pytest.TerminalReporter) -> None:
+def print_table(
+    cases: Mapping[str, Case],
+    reports: Iterable[pytest.TestReport],
+    terminal: pytest.TerminalReporter,
+    *,
+    all_rows: bool,
+) -> None:
+    """Without `all_rows` only those that fail somewhere, and the totals."""
     rows: dict[str, dict[str, str]] = defaultdict(dict)
     for report in reports:
         if found := re.search(rf"\[({'|'.join(TARGETS)})-(.+)\]$", report.nodeid):
@@ -22,10 +33,14 @@ def print_table(reports: Iterable[pytest.TestReport], terminal: pytest.TerminalR
     terminal.section("contract with Iris")
     width = max(map(len, rows), default=0)
     terminal.write_line("  ".join(["case".ljust(width), *TARGETS]))
-    for name, marks in rows.items():
-        cells = [marks.get(target, "").center(len(target)) for target in TARGETS]
+    for name in (name for name in cases if name in rows):
+        marks = rows[name]
         failed = "FAIL" in marks.values()
-        terminal.write_line("  ".join([name.ljust(width), *cells]).rstrip(), red=failed)
+        if failed or all_rows:
+            cells = [marks.get(target, "").center(len(target)) for target in TARGETS]
+            terminal.write_line("  ".join([name.ljust(width), *cells]).rstrip(), red=failed)
+        if failed:
+            terminal.write_line(f"  {cases[name].statement}")
     totals = [sum(marks.get(target) == "pass" for marks in rows.values()) for target in TARGETS]
     cells = [f"{total} of {len(rows)}".center(len(target)) for total, target in zip(totals, TARGETS, strict=True)]
     terminal.write_line("  ".join(["passed".ljust(width), *cells]).rstrip())

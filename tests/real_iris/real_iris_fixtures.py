@@ -1,7 +1,8 @@
-"""Session fixtures with a real Iris. A conftest puts this folder on `sys.path` and imports them by name."""
+"""A real Iris for tests. A conftest puts this folder on `sys.path` and imports the fixtures by name."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 
@@ -14,15 +15,19 @@ REQUIRE = "FRAY_AIRFLOW_REQUIRE_REAL_IRIS"
 
 @pytest.fixture(scope="session")
 def real_iris_connect() -> Iterator[RealIris]:
-    yield from _running("connect")
+    with real_iris_or_skip("connect") as iris:
+        yield iris
 
 
 @pytest.fixture(scope="session")
 def real_iris_grpc() -> Iterator[RealIris]:
-    yield from _running("grpc")
+    with real_iris_or_skip("grpc") as iris:
+        yield iris
 
 
-def _running(transport: Transport) -> Iterator[RealIris]:
+@contextlib.contextmanager
+def real_iris_or_skip(transport: Transport) -> Iterator[RealIris]:
+    """For a fixture whose Iris must end before the session does."""
     if missing := missing_packages():
         reason = f"the real Iris is not installed ({missing} missing)"
         if os.environ.get(REQUIRE) == "1":

@@ -41,7 +41,7 @@ async def _serve(controller) -> None:
     serving = asyncio.create_task(serve(controller._dashboard.app, config, mode="asgi", shutdown_trigger=ended.wait))
     await _answering(port, serving)
     log_service = urlsplit(controller._log_service_address).netloc
-    print(json.dumps({"target": f"grpc://127.0.0.1:{port}", "log_target": f"grpc://{log_service}"}), flush=True)  # noqa: T201
+    print(json.dumps({"target": f"grpc://127.0.0.1:{port}", "log_target": f"grpc://{log_service}"}), flush=True)
     await serving
 
 
