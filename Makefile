@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check protos requirements package-test clean
+.PHONY: help setup demo demo-real contract test check protos requirements package-test clean
 
 BIN := .venv/bin
 UV := .tools/bin/uv
@@ -20,6 +20,12 @@ setup: .venv/.dev ## Make .venv with all that tests and checks need (227 MB to d
 
 demo: .venv/.runtime ## Run a training pipeline on an Iris of its own (56 MB to download)
 	@$(BIN)/python -m fray_airflow.demo
+
+demo-real: .venv/.dev ## The same pipeline on a real Iris, a local cluster of marin-iris
+	$(BIN)/python tests/real_iris/demo.py
+
+contract: .venv/.dev ## The contract cases on the local and the real Iris, over both transports, as a table
+	$(BIN)/python -m pytest -q tests/contract tests/parity $(ARGS)
 
 test: check ## Run the checks, then the tests; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)

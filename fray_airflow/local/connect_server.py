@@ -86,6 +86,12 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1
 
+    def finish(self) -> None:
+        # A client that hung up makes the last flush fail, and the base class then leaves the socket open.
+        with contextlib.suppress(OSError):
+            super().finish()
+        self.rfile.close()
+
     def parse_request(self) -> bool:
         if self.raw_requestline.startswith(http2.PREFACE_LINE):
             self.close_connection = True

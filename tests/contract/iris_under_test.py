@@ -84,6 +84,8 @@ class StateWatch:
     def until(self, job_id: str, wanted: Callable[[JobState], bool]) -> JobState:
         future: Future[JobState] = Future()
         with self._lock:
+            if self._ended.is_set():
+                raise GivenUp
             self._waiting.append((job_id, wanted, future))
         return future.result(CASE_SECONDS)
 
@@ -93,14 +95,15 @@ class StateWatch:
                 waiting = list(self._waiting)
             if waiting:
                 self._look(waiting)
-        self._settle(self._waiting, lambda future: future.set_exception(GivenUp()))
+        with self._lock:
+            waiting = list(self._waiting)
+        self._settle(waiting, lambda future: future.set_exception(GivenUp()))
 
     def _look(self, waiting: Sequence[tuple[str, Callable[[JobState], bool], Future[JobState]]]) -> None:
         try:
             states = self._client.job_states({job_id for job_id, _, _ in waiting})
         except IrisError as error:
-            failure = error
-            self._settle(waiting, lambda future: future.set_exception(failure))
+            self._settle(waiting, lambda future, error=error: future.set_exception(error))
             return
         for entry in waiting:
             job_id, wanted, _ = entry

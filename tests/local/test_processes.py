@@ -215,7 +215,7 @@ def start_and_read_pid(real, request, script):
 
 def test_a_kill_reaches_what_the_task_started_and_ignores_deafness(real, job):
     """The whole group gets SIGTERM, then SIGKILL."""
-    script = "trap '' TERM; sleep 300 & echo $!; wait; wait"
+    script = "trap '' TERM; sleep 307 & echo $!; wait; wait"
     job_id, child = start_and_read_pid(real, job("/a/deaf"), script)
     assert alive(child)
     real.terminate(job_id)
@@ -226,7 +226,7 @@ def test_a_kill_reaches_what_the_task_started_and_ignores_deafness(real, job):
 
 def test_a_timeout_ends_the_process(real, job):
     request = job("/a/slow", timeout=time_pb2.Duration(milliseconds=300))
-    job_id, child = start_and_read_pid(real, request, "echo $$; exec sleep 300")
+    job_id, child = start_and_read_pid(real, request, "echo $$; exec sleep 307")
     assert real.until_ended(job_id) == "FAILED"
     assert real.status(job_id).error.endswith("Execution timeout exceeded")
     wait(lambda: not alive(child))
@@ -234,7 +234,7 @@ def test_a_timeout_ends_the_process(real, job):
 
 def test_a_task_left_behind_does_not_hold_the_end_up(real, job):
     """A background process that keeps the pipe open dies with its task."""
-    state, lines, _ = run(real, job("/a/bg"), "sh", "-c", "sleep 300 & echo done")
+    state, lines, _ = run(real, job("/a/bg"), "sh", "-c", "sleep 307 & echo done")
     assert (state, lines) == ("SUCCEEDED", ["done"])
 
 
@@ -242,7 +242,7 @@ def test_stopping_ends_every_process(make_iris, job):
     with LocalIris(Fleet.of(cpu=1), timing=Timing(log_delay_seconds=0)) as iris:
         driver = make_iris.__new__(make_iris)
         driver.cluster, driver.metadata = iris.cluster, {}
-        _, child = start_and_read_pid(driver, job(), "echo $$; exec sleep 300")
+        _, child = start_and_read_pid(driver, job(), "echo $$; exec sleep 307")
     assert not alive(child)
 
 

@@ -11,10 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import resource_configs
 
-from fray_airflow import ANY_REGION, CpuConfig, GpuConfig, JobRequest, ResourceConfig, TpuConfig, create_environment
+from fray_airflow import (
+    ANY_REGION,
+    CpuConfig,
+    Entrypoint,
+    GpuConfig,
+    JobRequest,
+    ResourceConfig,
+    TpuConfig,
+    create_environment,
+)
 from fray_airflow.errors import InvalidSpecError
+from fray_airflow.identity import LAUNCH_ENV, LaunchIdentity
 from fray_airflow.iris import convert_constraints, convert_environment, convert_resources, resolve_coscheduling
 from fray_airflow.iris.convert import multiprocess_argv
+from fray_airflow.iris.submission import prepare
 from fray_airflow.tpu import TPU_HBM_GIB_PER_CHIP, TPU_HOST_RESOURCES, TPU_TOPOLOGIES, tpu_family, tpu_hbm_bytes
 from fray_airflow.units import parse_bytes
 
@@ -192,6 +203,17 @@ def test_a_job_request_has_frays_defaults():
         assert ours[name] == other[name], name
     added = create_environment(".").env_vars
     assert added.items() <= fray.create_environment(workspace=".").env_vars.items()
+
+
+@given(st.integers(1, 100), st.text(max_size=5))
+def test_iris_echoes_what_proves_that_a_job_is_ours(try_number, run_id):
+    redacted = importlib.import_module("iris.cluster.redaction").redact_request_env_vars
+    identity = LaunchIdentity("prod", "me", "dag", run_id, "task", -1, try_number, "2026-01-01")
+    for token in (None, identity.token()):
+        request = prepare(JobRequest(name="x", entrypoint=Entrypoint.from_binary("true")), user="me", token=token)
+        message = importlib.import_module("iris.rpc.controller_pb2").Controller.LaunchJobRequest
+        echo = redacted(message.FromString(request.SerializeToString()))
+        assert echo.environment.env_vars[LAUNCH_ENV] == request.environment.env_vars[LAUNCH_ENV]
 
 
 def differs(name: str) -> str:
