@@ -12,9 +12,6 @@ from fray_airflow.iris.launch import ERROR, build_launch_request, read_code
 from fray_airflow.job import JobRequest
 from fray_airflow.status import JobStatus
 
-_TOKEN_LENGTH = 24
-"""Below 32, from where on Iris takes a random text for a key and echoes `[REDACTED]`."""
-
 
 def prepare(
     job: JobRequest,

@@ -17,7 +17,8 @@ from fray_airflow.tpu import TPU_TOPOLOGIES
 from .runner import Run
 
 LOOPBACK = "127.0.0.1"
-CONTAINER_WORKDIR = "/app"
+_MOUNTS = {"/app": "workdir", "/tmp": "tmp", "/iris/outputs": "outputs"}
+"""What a container would have, and where an attempt's folder has it instead. So /tmp is each attempt's own."""
 
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "USER", "LD_LIBRARY_PATH")
 _PYTHONS = ("python", "python3")
@@ -42,6 +43,7 @@ def task_environment(run: Run, workdir: Path, url: str) -> dict[str, str]:
         "IRIS_ADVERTISE_HOST": LOOPBACK,
         "IRIS_WORKDIR": str(workdir),
         "IRIS_OUTPUT_DIR": str(workdir.parent / "outputs"),
+        "TMPDIR": str(workdir.parent / "tmp"),
         "IRIS_PYTHON": sys.executable,
         "IRIS_VENV": str(workdir / ".venv"),
         "IRIS_WORKER_ID": run.attempt.worker_id,
@@ -49,26 +51,27 @@ def task_environment(run: Run, workdir: Path, url: str) -> dict[str, str]:
         "IRIS_JOB_SETUP_SCRIPTS": json.dumps(list(request.environment.setup_scripts)),
     }
     env |= _where_applicable(run)
-    own = {name: in_workdir(value, workdir) for name, value in run.job.env.items()}
+    own = {name: at_mount(value, workdir) for name, value in run.job.env.items()}
     return env | own
 
 
 def command(argv: list[str], workdir: Path) -> list[str]:
-    """`argv` as it is executed here: Iris's local runtime puts its own interpreter in, and its workdir for /app."""
-    arguments = [in_workdir(argument, workdir) for argument in argv]
+    """`argv` as it is executed here: with this interpreter, and with folders of this machine for the container's."""
+    arguments = [at_mount(argument, workdir) for argument in argv]
     if arguments and arguments[0] in _PYTHONS:
         arguments[0] = sys.executable
     return arguments
 
 
-def in_workdir(text: str, workdir: Path) -> str:
-    """`/app` and what is below it, where that is the whole text.
+def at_mount(text: str, workdir: Path) -> str:
+    """A path of the container, where that is the whole text, as one of this machine.
 
-    >>> in_workdir("/app/main.py", Path("/tmp/w")), in_workdir("lib:/app", Path("/tmp/w"))
-    ('/tmp/w/main.py', 'lib:/app')
+    >>> at_mount("/app/main.py", Path("/w/workdir")), at_mount("lib:/app", Path("/w/workdir"))
+    ('/w/workdir/main.py', 'lib:/app')
     """
-    if text == CONTAINER_WORKDIR or text.startswith(CONTAINER_WORKDIR + "/"):
-        return str(workdir) + text[len(CONTAINER_WORKDIR) :]
+    for mount, folder in _MOUNTS.items():
+        if text == mount or text.startswith(mount + "/"):
+            return str(workdir.parent / folder) + text[len(mount) :]
     return text
 
 

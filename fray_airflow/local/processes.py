@@ -141,7 +141,8 @@ def _prepare(run: Run, folder: Path) -> Path:
     """The workdir: the bundle's members, then the files, which win. Modes of zip members are lost, as in Iris."""
     workdir = folder / "workdir"
     workdir.mkdir(parents=True)
-    (folder / "outputs").mkdir()
+    for beside in ("outputs", "tmp"):
+        (folder / beside).mkdir()
     request = run.job.request
     if request.bundle_id:
         with zipfile.ZipFile(io.BytesIO(_fetch(run.blobs, request.bundle_id))) as bundle:

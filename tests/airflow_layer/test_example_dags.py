@@ -1,5 +1,6 @@
 """Every example DAG, run to its end in real Airflow on the local Iris with real processes."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ def dags():
     return load_dags(DAGS)
 
 
+@pytest.fixture
+def store():
+    """Where the tasks of a pipeline meet: not below /tmp, which is each task's own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
 def finished(runs):
     return {task: run.value for (task, index), run in runs.items() if run.state == "success" and index == -1}
 
@@ -26,14 +34,14 @@ def test_no_example_is_longer_than_a_screen():
     assert max(lengths.values()) <= LONGEST_EXAMPLE
 
 
-def test_the_pipeline_trains_a_model_and_publishes_its_perplexity(running, dags, tmp_path):
+def test_the_pipeline_trains_a_model_and_publishes_its_perplexity(running, dags, store):
     """The gang of two hosts counts and merges; evaluation on a GPU host reads what it wrote."""
-    values = finished(run_dag(dags["train_pipeline"], {"store": str(tmp_path)}))
+    values = finished(run_dag(dags["train_pipeline"], {"store": str(store)}))
     assert set(values) == {"tokenise", "train", "evaluate", "publish"}
     assert len({row["slice"] for row in values["train"]["placement"]}) == 1
     assert len(values["train"]["placement"]) == 2
     assert 10 < values["publish"]["perplexity"] < 60
-    assert len(list(tmp_path.rglob("counts-*.json"))) == 2
+    assert len(list(store.rglob("counts-*.json"))) == 2
 
 
 def test_hello_returns_its_greeting(running, dags):
@@ -59,7 +67,7 @@ def test_a_sensor_lets_the_next_task_go_when_the_gang_is_placed(running, dags):
     assert len(values["announce"]) == 1
 
 
-def test_one_operator_maps_over_specs(running, tmp_path):
+def test_one_operator_maps_over_specs(running):
     """`.partial().expand()` makes one job per spec, each under a name of its own."""
     from airflow.sdk import DAG
 

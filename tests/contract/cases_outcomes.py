@@ -146,12 +146,24 @@ def job_budget_without_retries(iris: Iris) -> None:
 
 @case
 def retries_used_up(iris: Iris) -> None:
-    """A task runs once more than its budget says; the list of tasks then tells the last attempt only."""
+    """A task runs once more than its budget says, then it has failed, and its job with it."""
     job_id = iris.launch(argv=sh("exit 6"), max_retries_failure=1, max_task_failures=1)
     job, task = iris.finished(job_id), iris.task(job_id)
     assert (job.state, job.failure_count) == (job_pb2.JOB_STATE_FAILED, 2)
     assert (task.state, task.exit_code) == (job_pb2.TASK_STATE_FAILED, 6)
-    assert [attempt.attempt_id for attempt in task.attempts] == [1]
+    assert task.current_attempt_id == 1
+
+
+@case
+def attempts_in_the_list(iris: Iris) -> None:
+    """The list of tasks tells the current attempt and the latest failed one, no earlier ones."""
+    script = 'case "$IRIS_TASK_ID" in *:2) exit 0;; esac; exit 6'
+    done = iris.launch("done", sh(script), max_retries_failure=2, max_task_failures=2)
+    failed = iris.launch("failed", sh("exit 6"), max_retries_failure=1, max_task_failures=1)
+    assert iris.finished(done).failure_count == 2
+    assert [attempt.attempt_id for attempt in iris.task(done).attempts] == [1, 2]
+    iris.finished(failed)
+    assert [attempt.attempt_id for attempt in iris.task(failed).attempts] == [1]
 
 
 @case

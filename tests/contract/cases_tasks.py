@@ -47,13 +47,18 @@ def task_variables(iris: Iris) -> None:
     assert found["IRIS_WORKER_ID"] == task.worker_id
     assert found["IRIS_ATTEMPT_UID"] == task.attempts[0].attempt_uid
     assert found["IRIS_CONTROLLER_URL"].startswith("http://127.0.0.1:")
-    assert found["IRIS_BIND_HOST"] == "0.0.0.0"  # noqa: S104 - what Iris says
     assert json.loads(found["IRIS_JOB_SETUP_SCRIPTS"]) == []
     assert isinstance(json.loads(found["IRIS_TASK_RESOURCES"]), dict)
     for name in ("IRIS_WORKDIR", "IRIS_OUTPUT_DIR", "IRIS_PYTHON", "IRIS_ADVERTISE_HOST"):
         assert found[name], name
     for name in ("IRIS_JOB_ID", "IRIS_JOB_ENV", "IRIS_JOB_CONSTRAINTS", "IRIS_SLICE_COUNT"):
         assert name not in found
+
+
+@case
+def bind_host(iris: Iris) -> None:
+    """A task is told to listen on all interfaces, so that tasks on other machines reach it."""
+    assert _environment(iris)["IRIS_BIND_HOST"] == "0.0.0.0"  # noqa: S104 - what Iris says
 
 
 @case

@@ -83,7 +83,7 @@ def test_a_function_of_a_dag_file_runs_where_that_file_is_not(dag_module, workdi
 def test_a_lambda_a_closure_and_a_callable_object_run_too(dag_module, workdir):
     word = "captured"
     for function, args, said in (
-        (lambda: print(word), [], "captured\n"),  # noqa: T201
+        (lambda: print(word), [], "captured\n"),
         (print, ["built", "in"], "built in\n"),
         (dag_module.Callable(), ["x"], "called with x\n"),
     ):

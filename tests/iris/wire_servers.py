@@ -160,7 +160,7 @@ class FakeIris:
         reply.job.job_id, reply.job.state = job_id, job_pb2.JOB_STATE_PENDING
         for name, value in self.jobs[job_id].environment.env_vars.items():
             # What looks like a key is not shown, whatever its variable is called.
-            reply.request.environment.env_vars[name] = "[REDACTED]" if re.search(r"[\w+/-]{32}", value) else value
+            reply.request.environment.env_vars[name] = "[REDACTED]" if re.search(r"[\w+/-]{24}", value) else value
         if self.echo is not None:
             reply.request.environment.env_vars.update(self.echo)
         return reply.SerializeToString()

@@ -256,3 +256,10 @@ def test_a_task_reaches_the_controller_with_plain_http(real, job):
     )
     assert run(real, job("/a/push"), "python", "-c", code)[0] == "SUCCEEDED"
     assert real.lines("results/a/push/0:0", "EXACT") == ["42"]
+
+
+def test_tmp_is_each_attempts_own(real, job):
+    """A path below /tmp is another one for every task, so tasks cannot meet there."""
+    _, lines, _ = run(real, job("/a/tmp"), "bash", "-c", 'echo "$STORE"', env={"STORE": "/tmp/shared"})
+    assert lines[0] != "/tmp/shared"
+    assert lines[0].endswith("/tmp/shared")
