@@ -73,6 +73,11 @@ def find_result(lines: Iterable[LogLine]) -> tuple[bool, Any]:
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text)
+        # Python reads and writes NaN and Infinity, but they are not JSON, and an XCom cannot hold them.
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return text
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)

@@ -77,6 +77,8 @@ class PriorityBand(IntEnum):
     def parse(cls, value: str | int) -> Self:
         """A band from its name in any case, or its number. Raises ValueError that lists the names."""
         try:
+            if isinstance(value, bool):
+                raise ValueError(value)
             return cls[value.strip().upper()] if isinstance(value, str) else cls(value)
         except (KeyError, ValueError):
             names = ", ".join(band.name.lower() for band in cls)

@@ -77,9 +77,10 @@ class IrisClient:
         try:
             return self.run(operations.launch(request))
         except JobExistsError:
-            if not proves(self.job_status(request.name), request):
+            holder = self.job_status(request.name)
+            if not proves(holder, request):
                 raise
-            return request.name
+            return holder.job_id
 
     def user(self) -> str:
         """The first part of our job ids: the user of the options for an admin, else who the controller takes us for."""
@@ -204,9 +205,10 @@ class AsyncIrisClient:
         try:
             return await self.run(operations.launch(request))
         except JobExistsError:
-            if not proves(await self.job_status(request.name), request):
+            holder = await self.job_status(request.name)
+            if not proves(holder, request):
                 raise
-            return request.name
+            return holder.job_id
 
     async def user(self) -> str:
         if self._user is None:

@@ -60,7 +60,8 @@ def _kind(failure: WireFailure, call: Call) -> tuple[type[IrisError], str]:
         return JobExistsError, "Choose another job_name, or wait until that job is forgotten."
     if launching and code == "resource_exhausted":
         return SubmissionRejectedError, "The user has too many active tasks; wait for some to end."
-    if launching and not failure.transient:
+    # A hint means that something else than Iris seems to answer, which has refused nothing.
+    if launching and not failure.transient and not failure.hint:
         return SubmissionRejectedError, _launch_advice(failure)
     if code == "not_found":
         return JobNotFoundError, "It was never submitted there, or it ended more than 7 days ago."

@@ -12,7 +12,7 @@ from fray_airflow.logs import RESULT_MARK, LogCursor, LogLine, find_result
 
 CURSORS = st.builds(LogCursor, st.text(), st.integers(0, 2**53), st.integers(0, 2**63 - 1))
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
     max_leaves=8,
 )
@@ -64,3 +64,8 @@ def test_a_marked_line_without_json_is_text(text):
 def test_a_line_tells_its_replica_and_a_second_attempt():
     assert str(LogLine(3, 0, "x")) == "[replica 3] x"
     assert str(LogLine(3, 2, "x")) == "[replica 3 attempt 2] x"
+
+
+def test_a_number_that_json_does_not_have_stays_text():
+    """Python would write NaN, but no XCom could hold it."""
+    assert find_result([LogLine(0, 0, RESULT_MARK + '{"loss": NaN}')]) == (True, '{"loss": NaN}')
