@@ -31,7 +31,9 @@ def generate() -> dict[str, str]:
 def adapt(text: str) -> str:
     """What protoc wrote, moved into our package and our descriptor pool."""
     text = re.sub(r"^from (?:iris|finelog) import (\w+_pb2)", r"from . import \1", text, flags=re.M)
-    text = text.replace("from google.protobuf import descriptor_pool as _descriptor_pool\n", "from . import POOL as _POOL\n")
+    text = text.replace(
+        "from google.protobuf import descriptor_pool as _descriptor_pool\n", "from . import POOL as _POOL\n"
+    )
     text = text.replace("_descriptor_pool.Default()", "_POOL")
     return re.sub(r"'(?:iris|finelog)\.(\w+_pb2)'", rf"'{PACKAGE}.\1'", text)
 
