@@ -45,7 +45,7 @@ def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
 _UI_FIELDS: dict[str, Any] = {
     "hidden-fields": ["schema"],
     "relabeling": {"host": "Controller", "login": "User", "password": "Token"},
-    "placeholders": {"host": "iris.example.com", "port": "10000", "login": "airflow"},
+    "placeholders": {"host": "https://iris.example.com", "port": "10000", "login": "airflow"},
 }
 
 _CONN_FIELDS: dict[str, Any] = {

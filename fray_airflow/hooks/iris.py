@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
@@ -14,6 +15,8 @@ from fray_airflow.hooks.connection import ConnectionSettings, parse_connection
 
 if TYPE_CHECKING:
     from fray_airflow.iris import AsyncIrisClient, IrisClient
+
+TEST_SECONDS = 5
 
 
 class IrisHook(BaseHook):
@@ -55,12 +58,20 @@ class IrisHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the controller answers, and as whom: what the connection form's Test button shows."""
+        from fray_airflow.iris import IrisClient
+
         try:
-            client = self.get_conn()
-            me = client.whoami()
+            settings = self.settings()
+            # The button runs in the API server, which must not wait for a controller that hangs.
+            arguments = {**settings.arguments, "timeout": TEST_SECONDS}
+            with IrisClient(settings.host, **arguments) as client:
+                started = time.perf_counter()
+                me = client.whoami()
+                milliseconds = (time.perf_counter() - started) * 1000
+                where = f"{client.options.target.authority} over {client.transport()}"
         except FrayError as error:
             return False, str(error)
-        return True, f"Iris at {client.options.target} answers; we are {me.user_id} ({me.role or 'no role'})"
+        return True, f"Iris at {where} answers in {milliseconds:.0f} ms; we are {me.user_id} ({me.role or 'no role'})"
 
     def _parse(self, conn: Any) -> ConnectionSettings:
         try:

@@ -28,7 +28,7 @@ from fray_airflow.iris.over_grpc import AsyncGrpcCarrier, GrpcCarrier
 from fray_airflow.iris.retry import retry_options
 from fray_airflow.iris.spoken import known_transport, learn_transport, speaking
 from fray_airflow.iris.submission import prepare, proves
-from fray_airflow.iris.target import Target
+from fray_airflow.iris.target import Target, Transport
 from fray_airflow.job import JobRequest
 from fray_airflow.logs import LogCursor, LogPage
 from fray_airflow.states import JobState
@@ -88,6 +88,10 @@ class IrisClient:
             me = self.whoami()
             self._user = self.options.user if me.admin else me.user_id
         return self._user
+
+    def transport(self) -> Transport:
+        """What the target speaks: "auto" before the first call to one that was given without scheme."""
+        return known_transport(self.options.target)
 
     def handle(self, job_id: str) -> JobHandle:
         return JobHandle(self, job_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -47,6 +48,8 @@ class ConnectCarrier:
     def __init__(self, target: Target, ca: bytes | None = None) -> None:
         self._target = target
         self._client = httpx.Client(base_url=target.url, verify=_verify(target, ca), trust_env=False)
+        # Workers keep their client for the life of the process: nobody closes it, so it closes itself.
+        weakref.finalize(self, self._client.close)
 
     def unary(self, path: str, request: bytes, metadata: Metadata, deadline: float) -> bytes:
         body = _Body(deadline)

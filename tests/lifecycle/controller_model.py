@@ -108,7 +108,7 @@ class ModelController:
         self.log_failures: list[datetime] = []
         self._script = sorted(script, key=lambda each: each[0])
         self._next = 0
-        self._autopilot_at = START + timedelta(seconds=(self._script[-1][0] if self._script else 0) + 5)
+        self.settles_at = START + timedelta(seconds=(self._script[-1][0] if self._script else 0) + 5)
         self._unread: list[StoredLine] = []
         self._stored: list[StoredLine] = []
 
@@ -129,10 +129,10 @@ class ModelController:
             self.now = max(self.now, at)
             self._next += 1
             return self._script[self._next - 1][1]
-        if self._autopilot_at > target:
+        if self.settles_at > target:
             return None
-        self.now = max(self.now, self._autopilot_at)
-        self._autopilot_at += timedelta(seconds=5)
+        self.now = max(self.now, self.settles_at)
+        self.settles_at += timedelta(seconds=5)
         return ("settle",)
 
     # What happens

@@ -70,9 +70,7 @@ class Walk:
     story: list[str] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     waits: int = 0
-    terminations: int = 0
     looked_at: Any = None
-    answers_before: Any = None
 
     def run(self) -> Finish:
         """Until a try ends that Airflow would not follow with another."""
@@ -82,7 +80,7 @@ class Walk:
                 action = talk.next()
                 self.actions.append(action)
                 if isinstance(action, Finish):
-                    self._check_end(talk, action)
+                    self.check_end(talk, action)
                     if not self._goes_on(action):
                         return action
                     self.world.advance(60)
@@ -108,7 +106,7 @@ class Walk:
         return talk
 
     def _begin(self) -> Conversation:
-        self.story, self.terminations = [], 0
+        self.story = []
         self.began = self.world.now
         self.world.last_answer = None
         return Conversation(self.plan(), Seen(), clock=lambda: self.world.now, tell=self._tell)
@@ -170,7 +168,7 @@ class Walk:
             done = self.world.terminated.count(job) if job else 0
             assert not done, "terminated twice"
 
-    def _check_end(self, talk: Conversation, end: Finish) -> None:
+    def check_end(self, talk: Conversation, end: Finish) -> None:
         job = self.world.jobs.get(talk.seen.job_id)
         if end.result is not None:
             assert job is not None

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from known_launch import EARLIER, JOB, JOB_ID, T0, at, attempt, followed, identity, plan, status, task
 
+from fray_airflow import Entrypoint, JobRequest, ResourceConfig
 from fray_airflow.errors import IrisAuthError, IrisError, IrisUnavailableError, JobExistsError, JobNotFoundError
 from fray_airflow.lifecycle import (
     Conversation,
@@ -398,9 +399,12 @@ def test_an_error_of_an_unknown_class_is_an_iris_error(kind):
 @pytest.mark.parametrize(("name", "ids"), [(None, 3), ("given", 1)])
 def test_a_try_knows_the_jobs_of_the_tries_before_it(name, ids):
     """Those of this life of the task, the newest first."""
-    from fray_airflow import Entrypoint, JobRequest, ResourceConfig
-
-    job = JobRequest("job", Entrypoint.from_binary("true"), ResourceConfig.with_tpu("v5p-16"), timeout=60)
+    job = JobRequest(
+        name="job",
+        entrypoint=Entrypoint.from_binary("true"),
+        resources=ResourceConfig.with_tpu("v5p-16"),
+        timeout=60,
+    )
     who = identity(4)
     launch = plan_launch(job, who, job_name=name, first_try=2, poll_interval=3)
     assert launch.job.token == who.token()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -68,7 +69,7 @@ WORLDS = {
 @settings(deadline=None, max_examples=120)
 @given(scripts(PROGRESS, PROGRESS, TROUBLE, DEATHS, ENDINGS), st.fixed_dictionaries(WORLDS), OPTIONS)
 def test_every_launch_ends_as_its_job_does_whatever_happens(script, world, options):
-    """One job at a time, adopted after a crash, never done twice, told line by line; the walk checks it at each step."""
+    """One job at a time, adopted after a crash, never done twice, told line by line: the walk checks it all the way."""
     walk = Walk(ModelController(script, **world), options)
     end = walk.run()
     assert (end.result is None) is not (end.error is None)
@@ -112,7 +113,7 @@ def test_the_story_is_told_once_over_any_number_of_drivers(script, world):
     repeated = {text for text, count in Counter(walk.story).items() if count > 1}
     assert {text for text in repeated if text.startswith(("[replica", "replica", "All", "Submitted"))} == set()
     places = [text for text in walk.story if text.startswith("On ")]
-    assert all(one != other for one, other in zip(places, places[1:], strict=False))
+    assert all(one != other for one, other in pairwise(places))
 
 
 @settings(deadline=None, max_examples=25)
@@ -203,7 +204,7 @@ def test_a_submission_gives_up_after_the_tolerance():
 
     walk = Walk(Deaf(), Options(outage_tolerance=60, poll_interval=10))
     walk.try_number = 4
-    walk._check_end = lambda talk, end: walk.ends.append(end)
+    walk.check_end = lambda talk, end: walk.ends.append(end)
     assert isinstance(walk.run().error, IrisUnavailableError)
     assert 60 < (walk.world.now - walk.began).total_seconds() < 90
 
@@ -324,7 +325,7 @@ def test_a_job_that_ended_before_the_deadline_keeps_its_end():
 def test_a_termination_that_is_not_answered_is_sent_again():
     """The author's timeout holds also when the controller is away just then."""
     walk = Walk(ModelController([(1, ("place", 0)), (28, ("away", 40))]), Options(execution_timeout=30))
-    walk.world._autopilot_at = walk.world.now.replace(year=2031)
+    walk.world.settles_at = walk.world.now.replace(year=2031)
     walk.try_number = 4
     end = walk.run()
     assert isinstance(end.error, JobTimeoutError)
@@ -389,7 +390,7 @@ def test_an_end_that_was_seen_counts_even_if_the_controller_never_returns():
             return super().tasks(job_id)
 
     walk = Walk(GoneAtTheEnd([(1, ("place", 0))]), Options(outage_tolerance=60))
-    walk._check_end = lambda talk, end: walk.ends.append(end)
+    walk.check_end = lambda talk, end: walk.ends.append(end)
     end = walk.run()
     assert end.result is not None
     assert end.result["state"] == "SUCCEEDED"
