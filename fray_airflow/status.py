@@ -25,7 +25,11 @@ class AttemptStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One replica. `worker_id` is "" while it is not placed; `attempts` are the current one and the latest failures."""
+    """One replica. `worker_id` is "" while it is not placed.
+
+    `attempts` are what Iris lists: the current one, and the latest failure of each kind (failed, worker lost). Earlier
+    ones and preempted ones are not among them.
+    """
 
     task_id: str
     state: TaskState

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +43,7 @@ class IrisClient:
     IrisAuthError when it refuses us. May be used from several threads, not across a fork.
     """
 
-    def __init__(self, target: str | Target, **arguments: Unpack[ClientArguments]) -> None:
+    def __init__(self, target: str | Target | ClientOptions, **arguments: Unpack[ClientArguments]) -> None:
         self.options = client_options(target, **arguments)
         self._carriers: dict[Target, Carrier] = {}
         self._making = threading.Lock()
@@ -92,6 +93,13 @@ class IrisClient:
     def transport(self) -> Transport:
         """What the target speaks: "auto" before the first call to one that was given without scheme."""
         return known_transport(self.options.target)
+
+    def hurried(self, seconds: float) -> IrisClient:
+        """A client of its own for the same controller, that asks once and waits at most `seconds` for an answer.
+
+        For signal handlers: it shares no lock with the one that the signal interrupted.
+        """
+        return IrisClient(replace(self.options, timeout=seconds, patience=0))
 
     def handle(self, job_id: str) -> JobHandle:
         return JobHandle(self, job_id)
@@ -151,7 +159,7 @@ class IrisClient:
             def once() -> T:
                 return _read(operation, carrier.unary(*_arguments(operation, self.options)))
 
-            return Retrying(**retry_options(4 if operation.patient else 1, 20))(once)
+            return Retrying(**retry_options(self.options.patience if operation.patient else 0))(once)
         except WireFailure as failure:
             raise _error(failure, operation, self.options) from None
 
@@ -170,7 +178,7 @@ class IrisClient:
         probe = operations.whoami()
         carrier = GrpcCarrier(target, self.options.ca)
         try:
-            Retrying(**retry_options(2, 10))(carrier.unary, *_arguments(probe, self.options))
+            Retrying(**retry_options(self.options.patience / 2))(carrier.unary, *_arguments(probe, self.options))
         except WireFailure as failure:
             return failure
         finally:
@@ -181,7 +189,7 @@ class IrisClient:
 class AsyncIrisClient:
     """The same controller, awaitable, for one event loop. What the methods do is said in IrisClient."""
 
-    def __init__(self, target: str | Target, **arguments: Unpack[ClientArguments]) -> None:
+    def __init__(self, target: str | Target | ClientOptions, **arguments: Unpack[ClientArguments]) -> None:
         self.options = client_options(target, **arguments)
         self._carriers: dict[Target, AsyncCarrier] = {}
         self._user: str | None = None
@@ -270,7 +278,7 @@ class AsyncIrisClient:
             async def once() -> T:
                 return _read(operation, await carrier.unary(*_arguments(operation, self.options)))
 
-            return await AsyncRetrying(**retry_options(4 if operation.patient else 1, 20))(once)
+            return await AsyncRetrying(**retry_options(self.options.patience if operation.patient else 0))(once)
         except WireFailure as failure:
             raise _error(failure, operation, self.options) from None
 
@@ -288,7 +296,9 @@ class AsyncIrisClient:
         probe = operations.whoami()
         carrier = AsyncGrpcCarrier(target, self.options.ca)
         try:
-            await AsyncRetrying(**retry_options(2, 10))(partial(carrier.unary, *_arguments(probe, self.options)))
+            await AsyncRetrying(**retry_options(self.options.patience / 2))(
+                partial(carrier.unary, *_arguments(probe, self.options))
+            )
         except WireFailure as failure:
             return failure
         finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from fray_airflow.errors import InvalidSpecError
+from fray_airflow.iris.retry import DEFAULT_PATIENCE
 from fray_airflow.iris.target import Target, parse_target
 from fray_airflow.units import parse_duration
 
@@ -32,6 +33,7 @@ class ClientOptions:
     headers: Headers
     ca: bytes | None
     timeout: float | None
+    patience: float
     gpu_gang_level: str | None
     where: str
 
@@ -59,6 +61,7 @@ class ClientArguments(TypedDict, total=False):
     transport: "grpc", "connect", or "auto" to find out, the default for a target without scheme.
     token: sent as bearer. tls: for a target without scheme. ca: a PEM file, or the PEM text.
     headers: more headers, for a proxy in between.
+    patience: seconds in which a call that is not answered is sent again, 4 times at most; 20, and 0 for never.
     timeout: seconds for one call; each call's own by default (30 s, LaunchJob 180 s).
     log_target: where the log service is, if not at the target.
     gpu_gang_level: see `resolve_coscheduling`.
@@ -73,13 +76,16 @@ class ClientArguments(TypedDict, total=False):
     ca: str | Path | None
     headers: Mapping[str, str] | None
     timeout: float | None
+    patience: float
     log_target: str | None
     gpu_gang_level: str | None
     where: str | None
 
 
-def client_options(target: str | Target, **arguments: Unpack[ClientArguments]) -> ClientOptions:
-    """Checks everything at once. Raises InvalidSpecError."""
+def client_options(target: str | Target | ClientOptions, **arguments: Unpack[ClientArguments]) -> ClientOptions:
+    """Checks everything at once; options that were checked before are returned. Raises InvalidSpecError."""
+    if isinstance(target, ClientOptions):
+        return target
     user, timeout, log_target = arguments.get("user", "airflow"), arguments.get("timeout"), arguments.get("log_target")
     address = (
         target
@@ -106,6 +112,7 @@ def client_options(target: str | Target, **arguments: Unpack[ClientArguments]) -
         headers=Headers(sent),
         ca=_pem(arguments.get("ca")),
         timeout=_seconds(timeout),
+        patience=arguments.get("patience", DEFAULT_PATIENCE),
         gpu_gang_level=arguments.get("gpu_gang_level"),
         where=arguments.get("where") or f"Iris at {address}",
     )

@@ -15,7 +15,11 @@ MAX_REPLICAS_LISTED = 64
 
 
 def report(plan: Plan, seen: Seen) -> dict[str, Any]:
-    """The facts of a launch whose job succeeded. Seconds are Iris's times, not ours."""
+    """The facts of a launch whose job succeeded. Seconds are Iris's times, not ours.
+
+    `chip_seconds` are those of the attempts that Iris still lists: of a replica that was lost or preempted several
+    times, earlier attempts are missing.
+    """
     status = seen.status
     if status is None:
         raise ValueError("a job that was not seen has no report")

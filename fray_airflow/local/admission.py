@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -12,8 +11,9 @@ from fray_airflow.iris._gen import controller_pb2, job_pb2
 
 from . import feasibility
 from .access import Caller
-from .constraints import check_regions, implied_by, normalize
+from .constraints import implied_by, normalize
 from .names import JobName, parse_job_name
+from .redaction import HIDDEN, redacted
 from .table import Job, Table, Task
 from .transitions import reject
 from .wire_error import WireError
@@ -29,8 +29,6 @@ MAX_ACTIVE_TASKS = 16_000
 INLINE_FILE_BYTES = 10 * 1024
 
 _SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_SECRET_LOOKING = re.compile(r"token|secret|passw|credential|api_?key|_key$", re.IGNORECASE)
-_REDACTED = "[REDACTED]"
 
 Request = controller_pb2.Controller.LaunchJobRequest
 
@@ -175,7 +173,6 @@ def _check_parent(name: JobName, parent: Job | None) -> None:
 def _complete_constraints(request: Request) -> None:
     for constraint in request.constraints:
         normalize(constraint)
-    check_regions(request.constraints)
     own_keys = {constraint.key for constraint in request.constraints}
     request.constraints.extend(implied_by(request.resources.device, own_keys))
     if not request.resources.HasField("device"):
@@ -188,24 +185,13 @@ def _late_fault(request: Request) -> str:
         return f"invalid replicas={request.replicas}; must be >= 1"
     if request.replicas > MAX_REPLICAS:
         return f"replicas={request.replicas} exceeds max {MAX_REPLICAS}"
-    budgets = {
-        "max_retries_failure": request.max_retries_failure,
-        "max_retries_preemption": request.max_retries_preemption,
-        "max_task_failures": request.max_task_failures,
-    }
-    negative = [f"invalid {name}={value}; must be >= 0" for name, value in budgets.items() if value < 0]
-    return negative[0] if negative else ""
+    return ""
 
 
 def _redact(request: Request) -> None:
     env, secrets = request.environment.env_vars, request.environment.secrets
-    _hide(env, (name for name in env if _SECRET_LOOKING.search(name)))
-    _hide(secrets, secrets)
-
-
-def _hide(values: object, names: Iterable[str]) -> None:
-    for name in list(names):
-        values[name] = _REDACTED  # type: ignore[index]  # a protobuf map, whose stub type has no public name
+    env.update(redacted(env))
+    secrets.update(dict.fromkeys(secrets, HIDDEN))
 
 
 def _keep(blobs: dict[str, bytes], content: bytes) -> str:

@@ -40,17 +40,17 @@ def normalize(constraint: job_pb2.Constraint) -> None:
 
 
 def check_regions(constraints: Iterable[job_pb2.Constraint]) -> None:
-    """Raises ValueError for a region that is asked for in a way Iris does not know, or for two of them."""
-    wanted: set[Value] | None = None
-    for constraint in constraints:
-        if constraint.key != "region":
-            continue
-        if constraint.op not in (job_pb2.CONSTRAINT_OP_EQ, job_pb2.CONSTRAINT_OP_IN):
-            raise ValueError(f"region constraint must use EQ or IN, got {constraint.op}")
-        found = set(values_of(constraint))
-        if wanted is not None and not wanted & found:
-            raise ValueError(f"conflicting region constraints: {sorted(map(str, wanted | found))}")
-        wanted = found
+    """Raises ValueError for regions that cannot be put into words: anything but equality, or two at once.
+
+    Iris puts them into words only to explain why no group matches.
+    """
+    rules = [constraint for constraint in constraints if constraint.key == "region"]
+    for rule in rules:
+        if rule.op not in (job_pb2.CONSTRAINT_OP_EQ, job_pb2.CONSTRAINT_OP_IN):
+            raise ValueError(f"region constraint must use EQ or IN, got {rule.op}")
+    wanted = {value for rule in rules for value in values_of(rule)}
+    if len(wanted) > 1 and all(rule.op == job_pb2.CONSTRAINT_OP_EQ for rule in rules):
+        raise ValueError("conflicting region constraints")
 
 
 def values_of(constraint: job_pb2.Constraint) -> list[Value]:

@@ -248,7 +248,8 @@ class Engine:
 
     def _assign(self, task: Task, worker: Worker) -> None:
         job = self.table.get(task.job_id)
-        if job is None:
+        if job is None or task.state != PENDING:
+            # Placing a sibling may have ended the job.
             return
         attempt_id = len(task.attempts)
         uid = hashlib.sha256(f"{task.task_id}:{attempt_id}@{job.submitted_ms}".encode()).hexdigest()[:16]
@@ -257,7 +258,8 @@ class Engine:
         task.state, task.pending_reason = attempt.state, ""
         worker.held[uid] = job.need
         self._runs[uid] = Run(job, task, attempt, worker.group.region, self._blobs)
-        transitions.settle(job, self.now_ms())
+        # A job that tolerates less than no failure ends here.
+        self._apply(job, transitions.settle(job, self.now_ms()))
 
     def _is_held_back(self, job: Job) -> bool:
         waiting = [task for task in job.tasks if task.state == PENDING]

@@ -39,6 +39,7 @@ def task_environment(run: Run, workdir: Path, url: str) -> dict[str, str]:
         "IRIS_BUNDLE_ID": request.bundle_id,
         "IRIS_CONTROLLER_ADDRESS": url,
         "IRIS_CONTROLLER_URL": url,
+        # Iris says 0.0.0.0. Here all tasks are on this machine, and none shall be reachable from another.
         "IRIS_BIND_HOST": LOOPBACK,
         "IRIS_ADVERTISE_HOST": LOOPBACK,
         "IRIS_WORKDIR": str(workdir),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fray_airflow.iris._gen import controller_pb2, job_pb2
 from fray_airflow.tpu import TPU_TOPOLOGIES
 
-from .constraints import AVAILABILITY, is_ordering, matches, required, values_of
+from .constraints import AVAILABILITY, check_regions, is_ordering, matches, required, values_of
 from .fleet import ScaleGroup
 from .wire_error import WireError
 from .workers import Need
@@ -30,7 +30,7 @@ def need_of(resources: job_pb2.ResourceSpecProto) -> Need:
 
 
 def check(request: Request, groups: Groups) -> None:
-    """Raises WireError when the request names what the fleet does not have."""
+    """Raises WireError when the request names what the fleet does not have; ValueError where Iris answers `internal`."""
     _check_tpu_shape(request)
     _check_cluster_pin(request)
     for constraint in request.constraints:
@@ -88,6 +88,7 @@ def _matching_groups(request: Request, groups: Groups) -> Groups:
     for keys, refusal in stages:
         groups = [group for group in groups if _meets(request, keys, group)]
         if not groups:
+            check_regions(request.constraints)
             raise _unschedulable(request, refusal())
     return groups
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,17 +27,17 @@ _SORT_KEYS: dict[int, Callable[[Job], Any]] = {
 
 
 def list_jobs(query: C.JobQuery, table: Table) -> C.ListJobsResponse:
-    """A limit of 0, which an unset one is, is an internal error in Iris."""
-    if not 1 <= query.limit <= MAX_LIMIT:
-        raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, got {query.limit}")
+    """A limit that is not set, or out of bounds, is MAX_LIMIT."""
+    limit = query.limit if 1 <= query.limit <= MAX_LIMIT else MAX_LIMIT
+    offset = max(query.offset, 0)
     if query.offset > MAX_OFFSET:
         raise WireError("invalid_argument", f"offset must be at most {MAX_OFFSET}, got {query.offset}")
     found = _sorted([job for job in table if _fits(job, query)], query)
-    page = found[query.offset : query.offset + query.limit]
+    page = found[offset : offset + limit]
     return C.ListJobsResponse(
         jobs=[job_status(job, table, with_resources=False) for job in page],
         total_count=len(found),
-        has_more=query.offset + len(page) < len(found),
+        has_more=offset + len(page) < len(found),
     )
 
 
@@ -61,11 +62,21 @@ def _fits(job: Job, query: C.JobQuery) -> bool:
         (query.scope != C.JOB_QUERY_SCOPE_ROOTS or not job.parent_id)
         and (query.scope != C.JOB_QUERY_SCOPE_CHILDREN or job.parent_id == query.parent_job_id)
         and (not query.state_filter or query.state_filter.lower() == state)
-        and query.name_filter.lower() in job.request.name
+        and _is_like(query.name_filter.lower(), job.request.name)
         and job.job_id.lower().startswith(query.job_id_prefix.lower())
         and query.backend_id in ("", BACKEND)
         and query.cluster in ("", CLUSTER)
     )
+
+
+def _is_like(pattern: str, text: str) -> bool:
+    """Whether a part of `text` fits: `%` and `_` come unescaped into the LIKE of Iris's SQL.
+
+    >>> _is_like("a_c", "/u/abc/d"), _is_like("a%d", "/u/abc/d"), _is_like("a.c", "/u/abc/d")
+    (True, True, False)
+    """
+    wildcards = {"%": ".*", "_": "."}
+    return bool(re.search("".join(wildcards.get(each) or re.escape(each) for each in pattern), text, re.DOTALL))
 
 
 def _sorted(jobs: Iterable[Job], query: C.JobQuery) -> list[Job]:

@@ -8,7 +8,7 @@ from .table import Attempt, Job, Table, Task
 
 BACKEND = "default"
 CLUSTER = "local"
-_REMEMBERED = (job_pb2.TASK_STATE_FAILED, job_pb2.TASK_STATE_WORKER_FAILED)
+_LISTED_FAILURES = (job_pb2.TASK_STATE_FAILED, job_pb2.TASK_STATE_WORKER_FAILED)
 
 
 def job_status(job: Job, table: Table, *, with_resources: bool) -> job_pb2.JobStatus:
@@ -60,7 +60,8 @@ def task_status(task: Task, job: Job) -> job_pb2.TaskStatus:
         finished_at=stamp(task.finished_ms),
         current_attempt_id=current.attempt_id if current else -1,
         attempts=[_attempt(attempt) for attempt in _listed(task)],
-        pending_reason=task.pending_reason,
+        # Why a task waits for its first attempt is told by its job only.
+        pending_reason=task.pending_reason if current else "",
         can_be_scheduled=waiting,
         container_id=f"local-{current.uid[:8]}" if current else "",
         backend_id=BACKEND,
@@ -81,9 +82,12 @@ def _pending_reason(job: Job) -> str:
 
 
 def _listed(task: Task) -> list[Attempt]:
-    """ListTasks is bounded: the current attempt and the latest one before it that failed."""
-    earlier = [attempt for attempt in task.attempts[:-1] if attempt.state in _REMEMBERED]
-    return earlier[-1:] + task.attempts[-1:]
+    """ListTasks is bounded: the current attempt, the latest that failed and the latest that lost its worker.
+
+    When the current one is the latest that failed, no earlier failure is told.
+    """
+    latest = {attempt.state: attempt.attempt_id for attempt in task.attempts if attempt.state in _LISTED_FAILURES}
+    return [attempt for attempt in task.attempts if attempt is task.current or attempt.attempt_id in latest.values()]
 
 
 def _attempt(attempt: Attempt) -> job_pb2.TaskAttempt:

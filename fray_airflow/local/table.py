@@ -142,7 +142,8 @@ class Job:
         ]
         last = max(failed, key=lambda attempt: attempt.finished_ms or 0).error if failed else ""
         counted = f"failures={self.failure_count}, limit={self.request.max_task_failures}"
-        return f"Cumulative failed task attempts exceeded max_task_failures: {counted}; {last}"
+        text = f"Cumulative failed task attempts exceeded max_task_failures: {counted}"
+        return f"{text}; {last}" if last else text
 
 
 class Table:

@@ -26,6 +26,12 @@ class Case:
 
 CASES: dict[str, Case] = {}
 
+INTENDED_DIFFERENCES = {
+    "bind-host": "All tasks are on this machine and are told to listen on 127.0.0.1, so that none is reachable from "
+    "another one.",
+}
+"""Cases that hold on the real Iris only, each with the reason why the local one is to differ."""
+
 
 def case(run: Callable[[Iris], None]) -> Callable[[Iris], None]:
     """Adds a function whose docstring says the behaviour."""

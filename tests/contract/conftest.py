@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "real_iris")]
 CASE_MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
 pytest.register_assert_rewrite("iris_under_test", *CASE_MODULES)
 
-from casebook import CASES, running  # noqa: E402
+from casebook import CASES, INTENDED_DIFFERENCES, running  # noqa: E402
 from real_iris_fixtures import real_iris_or_skip  # noqa: E402
 from table import TARGETS, print_table  # noqa: E402
 
@@ -61,8 +61,9 @@ def outcomes(target: str, client: IrisClient, request: pytest.FixtureRequest) ->
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     stats = terminalreporter.stats
-    reports = [report for name in ("passed", "failed", "error", "skipped") for report in stats.get(name, [])]
+    reports = [report for name in ("passed", "failed", "error", "skipped", "xfailed") for report in stats.get(name, [])]
     contract = [report for report in reports if "test_contract[" in report.nodeid]
     if contract:
         # In a run of the whole test suite the table would bury everything else.
-        print_table(CASES, contract, terminalreporter, all_rows=any(HERE.name in word for word in config.args))
+        all_rows = any(HERE.name in word for word in config.args)
+        print_table(CASES, INTENDED_DIFFERENCES, contract, terminalreporter, all_rows=all_rows)

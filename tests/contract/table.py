@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 
 TARGETS = ("local-grpc", "local-connect", "real-grpc", "real-connect")
 MARKS = {"passed": "pass", "failed": "FAIL", "error": "FAIL", "skipped": "-"}
+DIFFERS = "differs"
 
 
 def print_table(
     cases: Mapping[str, Case],
+    differences: Mapping[str, str],
     reports: Iterable[pytest.TestReport],
     terminal: pytest.TerminalReporter,
     *,
     all_rows: bool,
 ) -> None:
-    """Without `all_rows` only those that fail somewhere, and the totals."""
+    """Without `all_rows` only those that fail somewhere, and the totals. `differences` has reasons by name of case."""
     rows: dict[str, dict[str, str]] = defaultdict(dict)
     for report in reports:
         if found := re.search(rf"\[({'|'.join(TARGETS)})-(.+)\]$", report.nodeid):
-            rows[found[2]][found[1]] = MARKS[report.outcome]
+            # An expected failure is reported as skipped.
+            rows[found[2]][found[1]] = DIFFERS if hasattr(report, "wasxfail") else MARKS[report.outcome]
     terminal.section("contract with Iris")
     width = max(map(len, rows), default=0)
     terminal.write_line("  ".join(["case".ljust(width), *TARGETS]))
@@ -41,9 +44,12 @@ def print_table(
             terminal.write_line("  ".join([name.ljust(width), *cells]).rstrip(), red=failed)
         if failed:
             terminal.write_line(f"  {cases[name].statement}")
-    totals = [sum(marks.get(target) == "pass" for marks in rows.values()) for target in TARGETS]
-    cells = [f"{total} of {len(rows)}".center(len(target)) for total, target in zip(totals, TARGETS, strict=True)]
-    terminal.write_line("  ".join(["passed".ljust(width), *cells]).rstrip())
+        elif all_rows and DIFFERS in marks.values():
+            terminal.write_line(f"  {cases[name].statement} Intended: {differences[name]}")
+    for label, mark in {"passed": "pass", "differ as intended": DIFFERS}.items():
+        totals = [sum(marks.get(target) == mark for marks in rows.values()) for target in TARGETS]
+        cells = [f"{total} of {len(rows)}".center(len(target)) for total, target in zip(totals, TARGETS, strict=True)]
+        terminal.write_line("  ".join([label.ljust(width), *cells]).rstrip())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fray_airflow.iris._gen import controller_pb2, job_pb2
+from fray_airflow.local import Fleet, Outcome
 from fray_airflow.local.admission import MAX_BUNDLE_BYTES
 from fray_airflow.local.wire_error import WireError
 
@@ -50,7 +51,6 @@ EQ, EXISTS, GT, IN = (
             "Bundle size 25.0MB exceeds maximum 25MB",
         ),
         ({"environment": job_pb2.EnvironmentConfig(secrets={"a b": "x"})}, "invalid_argument", "secret name"),
-        ({"constraints": [constraint("region", EXISTS)]}, "internal", "region constraint must use EQ or IN, got 2"),
         ({"constraints": [constraint("k", 77, value="x")]}, "internal", "77 is not a valid ConstraintOp"),
         ({"constraints": [constraint("k", IN)]}, "internal", "Constraint op IN requires 1..∞ values, got 0"),
         ({"constraints": [constraint("k", EQ)]}, "internal", "requires"),
@@ -128,6 +128,8 @@ def test_alternatives_of_unlike_shape_are_refused(iris, job):
         {"constraints": [constraint("anything", EQ, value="x")]},
         {"constraints": [constraint("availability:v5p-16", EXISTS)]},
         {"constraints": [constraint("device-type", GT, value="cpu")]},
+        {"constraints": [constraint("region", EXISTS)]},
+        {"constraints": [constraint("region", EQ, value="local"), constraint("region", IN, "local", "elsewhere")]},
     ],
 )
 def test_much_is_accepted_that_looks_wrong(iris, job, fields):
@@ -140,7 +142,6 @@ def test_much_is_accepted_that_looks_wrong(iris, job, fields):
         ({"replicas": 0}, "Job /a/j has invalid replicas=0; must be >= 1"),
         ({"replicas": -1}, "Job /a/j has invalid replicas=-1; must be >= 1"),
         ({"replicas": 10_001}, "replicas=10001 exceeds max 10000"),
-        ({"max_retries_failure": -1}, "max_retries_failure=-1"),
     ],
 )
 def test_a_count_out_of_bounds_is_accepted_and_has_failed_already(iris, job, fields, text):
@@ -150,6 +151,48 @@ def test_a_count_out_of_bounds_is_accepted_and_has_failed_already(iris, job, fie
     assert (iris.state("/a/j"), status.task_count) == ("FAILED", 0)
     assert text in status.error
     assert status.pending_reason == status.error
+
+
+def test_a_job_that_tolerates_less_than_no_failure_ends_when_it_is_placed(iris, job):
+    """None of its tasks runs, and the machines are free for others."""
+    iris.launch(job(tpu="v5p-16", replicas=2, gang="tpu-name", max_task_failures=-1))
+    assert iris.until_ended("/a/j") == "FAILED"
+    text = "Cumulative failed task attempts exceeded max_task_failures: failures=0, limit=-1"
+    assert (iris.status("/a/j").error, iris.task_states("/a/j")) == (text, ["KILLED", "KILLED"])
+    iris.run(2)
+    assert not any(task.HasField("started_at") for task in iris.tasks("/a/j"))
+    assert not any(worker.running_job_ids for worker in iris.workers().values())
+    iris.script("k", *[Outcome.hang()] * 2)
+    for name in ("/a/k", "/b/k"):
+        iris.launch(job(name, tpu="v5p-16", replicas=2, gang="tpu-name"))
+        iris.until_running(name)
+
+
+@pytest.mark.parametrize("budget", ["max_retries_failure", "max_retries_preemption"])
+def test_negative_retries_are_none(iris, job, budget):
+    iris.script("j", Outcome.fail(1), Outcome.succeed())
+    iris.launch(job(max_task_failures=5, **{budget: -1}))
+    assert iris.until_ended("/a/j") == "FAILED"
+    assert iris.status("/a/j").failure_count == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "text"),
+    [
+        ([constraint("region", EXISTS)], "internal", "region constraint must use EQ or IN, got 2"),
+        (
+            [constraint("region", EQ, value="a"), constraint("region", IN, "b", "c")],
+            "failed_precondition",
+            "no groups in region a, b, c",
+        ),
+    ],
+)
+def test_where_no_group_has_a_region(make_iris, job, rules, code, text):
+    """How a region is asked for matters only when nothing matches, because the refusal has to name it."""
+    iris = make_iris(Fleet.of(cpu=1, region="", zone=""))
+    error = iris.refusal("LaunchJob", job(constraints=rules))
+    assert error.code == code
+    assert text in error.message
 
 
 def test_a_user_has_at_most_16000_active_tasks(iris, job):

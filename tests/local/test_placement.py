@@ -129,10 +129,10 @@ def test_a_gpu_host_is_shared_by_count(make_iris, job):
     iris.launch(job("/a/x", gpu="H100", gpus=4, replicas=3))
     iris.run(2)
     assert iris.status("/a/x").task_state_counts == {"running": 2, "pending": 1}
-    assert (
-        "No worker matches constraints and has sufficient resources (need cpu=0 cores"
-        in iris.tasks("/a/x")[2].pending_reason
-    )
+    iris.launch(job("/a/z", gpu="H100", gpus=4))
+    iris.run(2)
+    assert "No worker matches constraints and has sufficient resources (need cpu=0 cores" in reason(iris, "/a/z")
+    iris.terminate("/a/z")
     iris.terminate("/a/x")
     iris.launch(job("/a/y", gpu="H100", gpus=0, replicas=9))
     iris.run(3)

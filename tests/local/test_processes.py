@@ -68,7 +68,8 @@ def test_a_task_sees_what_iris_injects(real, served, job):
     assert env["IRIS_TASK_ID"] == "/a/env/0:0"
     assert env["IRIS_NUM_TASKS"] == "1"
     assert env["IRIS_CONTROLLER_URL"] == env["IRIS_CONTROLLER_ADDRESS"] == served.url
-    assert env["IRIS_ADVERTISE_HOST"] == "127.0.0.1"
+    # Not the 0.0.0.0 of Iris: what a task serves here stays on this machine.
+    assert env["IRIS_BIND_HOST"] == env["IRIS_ADVERTISE_HOST"] == "127.0.0.1"
     assert env["IRIS_PYTHON"] == sys.executable
     assert env["IRIS_WORKER_ID"].startswith("worker-iris-cpu-")
     assert env["IRIS_JOB_ENV"] == '{"OWN": "x"}'

@@ -57,12 +57,29 @@ def test_a_task_shows_where_it_runs(iris, job):
     assert list(worker.running_job_ids) == ["/a/j/0"]
 
 
-def test_listed_attempts_are_bounded(iris, job):
-    """The current one, and the latest that failed before it: preempted ones disappear from the list."""
-    iris.script("j", Outcome.fail(1), Outcome.fail(2), Outcome.preempt(), Outcome.succeed())
+@pytest.mark.parametrize(
+    ("outcomes", "listed"),
+    [
+        ([Outcome.fail(1), Outcome.fail(2), Outcome.preempt(), Outcome.succeed()], [1, 3]),
+        ([Outcome.lose_worker(), Outcome.lose_worker(), Outcome.fail(1), Outcome.succeed()], [1, 2, 3]),
+        ([Outcome.fail(1), Outcome.fail(2), Outcome.kill()], [1, 2]),
+        ([Outcome.fail(number) for number in range(1, 7)], [5]),
+    ],
+)
+def test_listed_attempts_are_bounded(iris, job, outcomes, listed):
+    """The current one, the latest that failed and the latest that lost its worker. Preempted ones disappear."""
+    iris.script("j", *outcomes)
     iris.launch(job(max_retries_failure=5, max_task_failures=5, max_retries_preemption=5))
-    assert iris.until_ended("/a/j") == "SUCCEEDED"
-    assert [attempt.attempt_id for attempt in iris.tasks("/a/j")[0].attempts] == [1, 3]
+    iris.until_ended("/a/j", seconds=60)
+    assert [attempt.attempt_id for attempt in iris.tasks("/a/j")[0].attempts] == listed
+
+
+def test_only_the_job_says_why_a_first_attempt_waits(iris, job):
+    iris.launch(job(require={"nobody": "has"}))
+    iris.run(2)
+    (task,) = iris.tasks("/a/j")
+    assert (task.can_be_scheduled, task.pending_reason) == (True, "")
+    assert "['nobody']" in iris.status("/a/j").pending_reason
 
 
 def test_workers_carry_the_attributes_of_their_kind(iris):
@@ -113,8 +130,12 @@ def test_the_newest_jobs_come_first(many):
         ({"state_filter": "KILLED"}, ["/b/beta"]),
         ({"state_filter": "nonsense"}, []),
         ({"name_filter": "ALPHA/"}, ["/a/Alpha/child"]),
+        ({"name_filter": "b_ta"}, ["/b/beta"]),
+        ({"name_filter": "a%ch"}, ["/a/Alpha/child"]),
+        ({"name_filter": "b.ta"}, []),
         ({"job_id_prefix": "/A/alpha"}, ["/a/Alpha/child", "/a/Alpha"]),
         ({"job_id_prefix": "/%"}, []),
+        ({"job_id_prefix": "/_/"}, []),
         ({"scope": C.JOB_QUERY_SCOPE_ROOTS}, ["/b/beta", "/a/Alpha"]),
         ({"scope": C.JOB_QUERY_SCOPE_CHILDREN, "parent_job_id": "/a/Alpha"}, ["/a/Alpha/child"]),
         ({"backend_id": "other"}, []),
@@ -128,8 +149,10 @@ def test_pages_and_their_limits(many):
     reply = many.call("ListJobs", C.ListJobsRequest(query=C.JobQuery(limit=2)))
     assert (len(reply.jobs), reply.total_count, reply.has_more) == (2, 3, True)
     assert not reply.jobs[0].HasField("resources")
-    for limit in (0, 501):
-        assert many.refusal("ListJobs", C.ListJobsRequest(query=C.JobQuery(limit=limit))).code == "internal"
+    for limit in (-1, 0, 501):
+        reply = many.call("ListJobs", C.ListJobsRequest(query=C.JobQuery(limit=limit, offset=-1)))
+        assert (len(reply.jobs), reply.has_more) == (3, False)
+    assert names(many, offset=5000) == []
     far = C.ListJobsRequest(query=C.JobQuery(limit=1, offset=5001))
     assert many.refusal("ListJobs", far).code == "invalid_argument"
     orphans = C.ListJobsRequest(query=C.JobQuery(limit=1, scope=C.JOB_QUERY_SCOPE_CHILDREN))
