@@ -42,6 +42,10 @@ class JobNotFoundError(errors.JobNotFoundError, AirflowException): ...
 class JobFailedError(errors.JobFailedError, AirflowException): ...
 
 
+class PermanentJobFailedError(errors.JobFailedError, AirflowFailException):
+    """Not retried: the author said so of this exit code."""
+
+
 class JobPreemptedError(errors.JobPreemptedError, AirflowException): ...
 
 
@@ -74,9 +78,14 @@ _CLASSES: dict[type[errors.FrayError], type[errors.FrayError]] = {
 }
 
 
-def for_airflow(error: errors.FrayError) -> errors.FrayError:
-    """The same error with the parent that Airflow acts on. An error that has it already is returned as it is."""
+def for_airflow(error: errors.FrayError, *, final: bool = False) -> errors.FrayError:
+    """The same error with the parent that Airflow acts on. An error that has it already is returned as it is.
+
+    `final` says that a job that failed would fail again.
+    """
     cls = _CLASSES.get(type(error))
+    if final and cls is JobFailedError:
+        cls = PermanentJobFailedError
     if cls is None:
         return error
     if isinstance(error, errors.IrisError) and issubclass(cls, errors.IrisError):

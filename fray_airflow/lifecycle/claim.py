@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from fray_airflow.errors import JobExistsError
 from fray_airflow.identity import same_place
-from fray_airflow.lifecycle.actions import Finish, LookUp, Submit
+from fray_airflow.lifecycle.actions import Finish, LookUp, Submit, Terminate
 from fray_airflow.lifecycle.plan import Plan, PlannedJob
 from fray_airflow.lifecycle.seen import Seen, launch_token
 from fray_airflow.states import JobState
 from fray_airflow.status import JobStatus
 
 
-def claim(plan: Plan, seen: Seen) -> LookUp | Submit | Finish | JobStatus:
+def claim(plan: Plan, seen: Seen) -> LookUp | Terminate | Submit | Finish | JobStatus:
     """The next action, or the job to adopt: one that runs, or that ended without anybody there to see it."""
-    for job in (plan.job, *plan.earlier):
+    for job in (plan.job, *plan.earlier, *plan.former):
         if job.job_id not in seen.found:
             return LookUp(job.job_id)
     if (ours := _ours(plan, seen)) is not None:
         return ours
+    if (orphan := _orphan(plan, seen)) is not None:
+        return Terminate(orphan.job_id)
     holder = seen.found[plan.job.job_id]
     if holder is None:
         return Finish(error=seen.refused) if seen.refused else Submit(plan.job)
@@ -33,6 +35,15 @@ def _ours(plan: Plan, seen: Seen) -> JobStatus | None:
     for job in plan.earlier:
         status = seen.found[job.job_id]
         if status is not None and _still_counts(job, launch_token(status), status.state):
+            return status
+    return None
+
+
+def _orphan(plan: Plan, seen: Seen) -> JobStatus | None:
+    """A job that runs on from before the task was cleared: its worker died without a word, so nobody ended it."""
+    for job in plan.former:
+        status = seen.found[job.job_id]
+        if status is not None and not status.state.finished and same_place(launch_token(status), job.token):
             return status
     return None
 

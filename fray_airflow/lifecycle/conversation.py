@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from fray_airflow.lifecycle.actions import Action, ReadLogs
 from fray_airflow.lifecycle.plan import Plan
-from fray_airflow.lifecycle.seen import Seen
+from fray_airflow.lifecycle.seen import Seen, Stop
 from fray_airflow.lifecycle.step import step
 from fray_airflow.lifecycle.story import story
 from fray_airflow.logs import LogPage
@@ -31,9 +32,11 @@ class Conversation:
         self.seen = seen
         self._clock = clock
         self._tell = tell
+        self._stop: Stop | None = None
+        self._terminated = False
 
     def next(self) -> Action:
-        before = self.seen
+        before = self._after_interruption(self.seen)
         self.seen, action = step(self.plan, before, self._clock())
         self._told(before)
         return action
@@ -49,6 +52,22 @@ class Conversation:
         elif isinstance(action, ReadLogs) and self.seen.deaf and not before.deaf:
             self._tell(logging.WARNING, f"The job's log cannot be read now: {reply}")
 
+    def interrupt(self, stop: Stop) -> None:
+        """Asks for the end of the job. For signal handlers: it takes effect at the next `next`, never in between."""
+        self._stop = stop
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self._stop is not None
+
+    def interrupted_job(self) -> str:
+        """The job to terminate at once, also while its submission is under way; "" if there is none to lose."""
+        return "" if self.seen.finished_at else self.seen.job_id or self.plan.job.job_id
+
+    def terminated(self) -> None:
+        """The interrupter has told the job to end; need not be done again."""
+        self._terminated = True
+
     def to_json(self) -> dict[str, Any]:
         """Everything that another driver needs to go on, as one plain JSON value."""
         return {"v": VERSION, "plan": self.plan.to_json(), "seen": self.seen.to_json()}
@@ -56,6 +75,12 @@ class Conversation:
     @staticmethod
     def resume(value: Mapping[str, Any], *, clock: Callable[[], datetime], tell: Tell) -> Conversation:
         return Conversation(Plan.from_json(value["plan"]), Seen.from_json(value["seen"]), clock=clock, tell=tell)
+
+    def _after_interruption(self, seen: Seen) -> Seen:
+        if self._stop is None or seen.finished_at is not None:
+            return seen
+        stopped = seen if seen.stop is not None else seen.stopped(self._stop)
+        return replace(stopped, terminated=True) if self._terminated and seen.job_id else stopped
 
     def _told(self, before: Seen) -> None:
         for level, text in story(before, self.seen):

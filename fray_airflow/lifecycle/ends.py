@@ -35,17 +35,21 @@ class Failure:
 
 
 def first_failure(tasks: tuple[TaskStatus, ...]) -> Failure | None:
-    """By time of its end. Replicas that were only taken down with others do not count."""
-    failed = [
-        (attempt.finished_at or _FOREVER, task.index, attempt)
-        for task in tasks
-        for attempt in _attempts(task)
-        if attempt.state is TaskState.FAILED
-    ]
+    """By time of its end. Replicas that were only taken down with others do not count.
+
+    What a later attempt made good is no cause: earlier attempts count only where no replica's last one failed.
+    """
+    last = [(task.index, _attempts(task)[-1]) for task in tasks]
+    every = [(task.index, attempt) for task in tasks for attempt in _attempts(task)]
+    failed = _failed(last) or _failed(every)
     if not failed:
         return None
-    _, replica, attempt = min(failed, key=lambda each: each[:2])
+    replica, attempt = min(failed, key=lambda each: (each[1].finished_at or _FOREVER, each[0]))
     return Failure(replica, attempt.exit_code, attempt.error, _seconds(attempt))
+
+
+def _failed(attempts: list[tuple[int, AttemptStatus]]) -> list[tuple[int, AttemptStatus]]:
+    return [each for each in attempts if each[1].state is TaskState.FAILED]
 
 
 def end_of(plan: Plan, seen: Seen) -> Finish:

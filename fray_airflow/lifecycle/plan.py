@@ -23,6 +23,8 @@ class Plan:
     jobs: what belongs to this try; one job.
     earlier: the jobs of earlier tries of this life of the task, newest first. One that still runs, or that succeeded
         while nobody watched, is adopted instead of launched again.
+    former: the jobs of tries before the task was cleared. One that still runs is terminated before ours is launched.
+    last_try: nobody comes after this try to adopt a job that is left running.
     replicas, chips_per_replica: of each job.
     poll_interval: seconds between looks at a running job.
     placement_timeout: seconds from submission until all replicas have been placed once.
@@ -33,6 +35,8 @@ class Plan:
 
     jobs: tuple[PlannedJob, ...]
     earlier: tuple[PlannedJob, ...] = ()
+    former: tuple[PlannedJob, ...] = ()
+    last_try: bool = False
     replicas: int = 1
     chips_per_replica: int = 0
     poll_interval: float = 10
@@ -49,6 +53,7 @@ class Plan:
         """Plain JSON values, so that a trigger can carry the plan."""
         return {
             "jobs": [[job.job_id, job.token] for job in self.jobs],
+            "last_try": self.last_try,
             "replicas": self.replicas,
             "chips_per_replica": self.chips_per_replica,
             "poll_interval": self.poll_interval,
@@ -62,9 +67,11 @@ class Plan:
     def from_json(value: Mapping[str, Any]) -> Plan:
         """Keys that are missing (an older writer) take their defaults, unknown ones (a newer one) are ignored.
 
-        `earlier` does not travel: once there is a job to watch, nobody looks for another.
+        `earlier` and `former` do not travel: once there is a job to watch, nobody looks for another.
         """
-        known = {key: value[key] for key in Plan.__dataclass_fields__ if key in value and key != "earlier"}
+        known = {
+            key: value[key] for key in Plan.__dataclass_fields__ if key in value and key not in ("earlier", "former")
+        }
         known["jobs"] = tuple(PlannedJob(*job) for job in value["jobs"])
         known["deadline"] = value.get("deadline") and datetime.fromisoformat(value["deadline"])
         return Plan(**known)

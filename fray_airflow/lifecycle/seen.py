@@ -36,8 +36,9 @@ SETBACK = (TaskState.FAILED, TaskState.WORKER_FAILED, TaskState.PREEMPTED)
 class Stop(StrEnum):
     """Why a launch is given up before its job ends."""
 
-    DEADLINE = "deadline"
-    PLACEMENT = "placement"
+    DEADLINE = "the task's execution_timeout has passed"
+    PLACEMENT = "its placement_timeout has passed"
+    KILLED = "the task was marked or cleared in Airflow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class Seen:
     pause: the last call was not answered, so wait before the next.
     finished_at: when its end was seen, and again when its replicas were read after it.
     quiet, deaf: the last read of the log brought nothing; it failed.
+    stop, terminated: why the job is ended by us; it was told so. farewell: it was tried once, at least.
     """
 
     found: Mapping[str, JobStatus | None] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class Seen:
     tail: tuple[LogLine, ...] | None = None
     stop: Stop | None = None
     terminated: bool = False
+    farewell: bool = False
 
     def learn(self, action: Action, reply: Any, now: datetime) -> Seen:
         """What is known after `action` brought `reply`, which is an IrisError if it failed."""
@@ -106,8 +109,10 @@ class Seen:
                 return seen._learn_logs(reply)
             case ReadTail():
                 return replace(seen, tail=tuple(reply.lines))
+            case Terminate(job_id) if job_id != self.job_id:
+                return replace(seen, found={**self.found, job_id: None})
             case Terminate():
-                return replace(seen, terminated=True)
+                return replace(seen, terminated=True, farewell=True)
             case Wait():
                 # A finished job changes no more; only its last lines are still on their way.
                 due = ({LOGS} if self.finished_at else {STATUS, LOGS}) | ({TASKS} if self.stale else set())
@@ -236,10 +241,14 @@ class Seen:
                 return replace(self, tail=())
             case ReadWorkers():
                 return replace(self, due=self.due - {WORKERS})
+            case Terminate(job_id) if isinstance(error, JobNotFoundError) and job_id != self.job_id:
+                return replace(self, found={**self.found, job_id: None})
             case Terminate() if isinstance(error, JobNotFoundError):
-                return replace(self, terminated=True)
+                return replace(self, terminated=True, farewell=True)
+            case Terminate() if self.failed is not None:
+                return replace(self, farewell=True)
             case Terminate() if unanswered:
-                return away
+                return replace(away, farewell=True)
             case Terminate():
                 return replace(self, failed=error)
         if isinstance(error, JobNotFoundError):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fray_airflow.errors import (
     IrisError,
     IrisUnavailableError,
+    JobKilledError,
     JobNotFoundError,
     JobTimeoutError,
     PlacementTimeoutError,
@@ -19,6 +21,7 @@ from fray_airflow.lifecycle.actions import (
     ReadTail,
     ReadTasks,
     ReadWorkers,
+    Submit,
     Terminate,
     Wait,
 )
@@ -42,15 +45,14 @@ SHORTEST_INTERVAL = 0.5
 
 def step(plan: Plan, seen: Seen, now: datetime) -> tuple[Seen, Action]:
     """What to do next, and what is known by then. Total: every state of knowledge has an answer."""
+    if seen.failed is None and seen.finished_at is None and not seen.terminated:
+        seen = replace(seen, failed=_given_up(plan, seen, now))
     if seen.failed is not None:
-        return seen, Finish(error=seen.failed)
+        return seen, _part(plan, seen, seen.failed)
     if not seen.job_id:
-        if seen.pause:
-            error = _given_up(plan, seen, now)
-            return seen, Finish(error=error) if error else Wait(plan.poll_interval)
-        decision = claim(plan, seen)
+        decision: Action | JobStatus = Wait(plan.poll_interval) if seen.pause else claim(plan, seen)
         if not isinstance(decision, JobStatus):
-            return seen, decision
+            return seen, _unless_stopped(plan, seen, decision, now)
         seen = seen.adopt(decision, now)
     stop = _due_stop(plan, seen, now)
     if stop is not None:
@@ -58,13 +60,25 @@ def step(plan: Plan, seen: Seen, now: datetime) -> tuple[Seen, Action]:
     return seen, _watch(plan, seen, now)
 
 
+def _part(plan: Plan, seen: Seen, error: IrisError) -> Action:
+    """The end without the job's own. It is terminated first if nobody comes to adopt it; asking once must do."""
+    live = seen.job_id and seen.finished_at is None and not seen.farewell
+    return Terminate(seen.job_id) if live and plan.last_try else Finish(error=error)
+
+
+def _unless_stopped(plan: Plan, seen: Seen, action: Action, now: datetime) -> Action:
+    """Nothing is submitted for a task that has been killed, or whose time is over."""
+    if not isinstance(action, Submit):
+        return action
+    late = plan.deadline is not None and now >= plan.deadline
+    stop = seen.stop or (Stop.DEADLINE if late else None)
+    return action if stop is None else Finish(error=_stopped(plan, seen.stopped(stop)))
+
+
 def _watch(plan: Plan, seen: Seen, now: datetime) -> Action:
-    if seen.stop is not None and seen.terminated:
-        return Finish(error=_stopped(plan, seen))
-    given_up = _given_up(plan, seen, now)
-    if given_up and seen.finished_at is None:
-        return Finish(error=given_up)
     if seen.stop is not None:
+        if seen.terminated:
+            return Finish(error=_stopped(plan, seen))
         return Wait(_until_next_look(plan, seen, now)) if seen.pause else Terminate(seen.job_id)
     if STATUS in seen.due:
         return ReadStatus(seen.job_id)
@@ -77,7 +91,7 @@ def _watch(plan: Plan, seen: Seen, now: datetime) -> Action:
     if seen.finished_at is None:
         return Wait(_until_next_look(plan, seen, now))
     # An end that was seen counts, even if nothing more can be learnt of it.
-    if not given_up and not _drained(seen, now):
+    if _given_up(plan, seen, now) is None and not _drained(seen, now):
         return Wait(_until_next_look(plan, seen, now) if seen.away_since else DRAIN_INTERVAL)
     failure = first_failure(seen.tasks)
     if failure is not None and seen.tail is None and seen.cursor is not None and _ended_badly(seen):
@@ -121,7 +135,7 @@ def _given_up(plan: Plan, seen: Seen, now: datetime) -> IrisError | None:
     if seen.away_since is not None and now - seen.away_since > timedelta(seconds=plan.outage_tolerance):
         return IrisUnavailableError(
             f"Iris has not answered for {plan.outage_tolerance:g} s (outage_tolerance). {job_id} may still run: "
-            "the next try of this task adopts it.",
+            + ("look for it there." if plan.last_try else "the next try of this task adopts it."),
             job_id=job_id,
             state=state,
             code="unavailable",
@@ -150,13 +164,19 @@ def _ended_badly(seen: Seen) -> bool:
 
 def _stopped(plan: Plan, seen: Seen) -> IrisError:
     reason = seen.status.pending_reason if seen.status else ""
-    kind: type[IrisError] = PlacementTimeoutError
-    text = (
+    kind, text = _why(plan, seen, reason)
+    job_id = seen.job_id or plan.job.job_id
+    what = "was terminated" if seen.job_id else "was not submitted"
+    return kind(f"{job_id} {what}: {text}", job_id=job_id, state=JobState.KILLED.name, pending_reason=reason)
+
+
+def _why(plan: Plan, seen: Seen, reason: str) -> tuple[type[IrisError], str]:
+    match seen.stop:
+        case Stop.DEADLINE:
+            return JobTimeoutError, "the task's execution_timeout passed. Raise it, or ask for more machines."
+        case Stop.KILLED:
+            return JobKilledError, "the task was marked or cleared in Airflow."
+    return PlacementTimeoutError, (
         f"not all of its {plan.replicas} replicas were placed within {plan.placement_timeout} s (placement_timeout). "
         f"Iris's last reason: {reason or 'none given'}. Wait longer, or ask for machines that are free."
-    )
-    if seen.stop is Stop.DEADLINE:
-        kind, text = JobTimeoutError, "the task's execution_timeout passed. Raise it, or ask for more machines."
-    return kind(
-        f"{seen.job_id} was terminated: {text}", job_id=seen.job_id, state=JobState.KILLED.name, pending_reason=reason
     )

@@ -25,7 +25,7 @@ def story(before: Seen, after: Seen) -> Iterator[Line]:
     yield from _told_of_attempts(before, after)
     yield from _told_of_state(before, after)
     if after.stop is not before.stop:
-        yield logging.WARNING, f"Terminating {after.job_id}: its {after.stop} has passed."
+        yield logging.WARNING, f"Terminating {after.job_id}: {after.stop}."
 
 
 def _told_of_state(before: Seen, after: Seen) -> Iterator[Line]:

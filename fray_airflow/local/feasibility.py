@@ -30,7 +30,7 @@ def need_of(resources: job_pb2.ResourceSpecProto) -> Need:
 
 
 def check(request: Request, groups: Groups) -> None:
-    """Raises WireError when the request names what the fleet does not have; ValueError where Iris answers `internal`."""
+    """Raises WireError when the request names what the fleet lacks, and ValueError where Iris answers `internal`."""
     _check_tpu_shape(request)
     _check_cluster_pin(request)
     for constraint in request.constraints:

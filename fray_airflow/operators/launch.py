@@ -1,39 +1,93 @@
-"""One task instance's launch on a worker: who it is, what it plans, and the calls it makes."""
+"""One task instance's launch on a worker: the sync driver of the lifecycle machine."""
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import conf
-
-from fray_airflow.errors import IrisError
-from fray_airflow.identity import LaunchIdentity
+from fray_airflow.errors import IrisAuthError, IrisError, IrisUnavailableError
+from fray_airflow.hooks import IrisHook
 from fray_airflow.job import JobRequest
-from fray_airflow.lifecycle import Action, Conversation, Finish, Plan, PlannedJob, Submit, Wait
+from fray_airflow.lifecycle import Action, Conversation, Finish, Plan, Seen, Stop, Submit, Wait
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from fray_airflow.hooks.connection import ConnectionSettings
     from fray_airflow.iris import IrisClient
 
+HURRY_SECONDS = 2.0
+"""For a call out of a signal handler: a task runner has five seconds from SIGTERM to SIGKILL."""
 
-@dataclass(frozen=True)
+_SLICE_SECONDS = 0.2
+_JITTER = 0.1
+
+
 class Launch:
-    """Carries out what the machine says, with the author's code and files at hand."""
+    """Carries out what the machine says, with the author's code and files at hand.
 
-    client: IrisClient
-    job: JobRequest
-    base: Path
+    `end` and `leave` are for signal handlers, which interrupt the other methods anywhere.
+    """
 
-    def perform(self, action: Action) -> Any:
+    def __init__(
+        self, hook: IrisHook, job: JobRequest, plan: Plan, *, base: Path, tell: Callable[[int, str], None]
+    ) -> None:
+        self._hook = hook
+        self._client: IrisClient = hook.get_conn()
+        self._job = job
+        self._base = base
+        self._left = False
+        self._renewed = False
+        self.talk = Conversation(plan, Seen(), clock=lambda: datetime.now(UTC), tell=tell)
+
+    @property
+    def job_id(self) -> str:
+        """ "" until the job is submitted or adopted."""
+        return self.talk.seen.job_id
+
+    def run(self, *, leave: Callable[[Action], bool] = lambda _: False) -> Finish | None:
+        """Lets the machine run to its end. `leave` may break off before an action; then there is no end."""
+        while not isinstance(action := self.talk.next(), Finish):
+            if leave(action):
+                return None
+            if isinstance(action, Wait):
+                self._pause(action.seconds)
+                self.talk.hear(action, None)
+            else:
+                self.talk.hear(action, self._perform(action))
+        return action
+
+    def end(self, stop: Stop) -> None:
+        """Ends the job, now if it can be reached at once, else as soon as `run` goes on."""
+        self.talk.interrupt(stop)
+        job_id = self.talk.interrupted_job()
+        if not job_id:
+            return
+        try:
+            with self._client.hurried(HURRY_SECONDS) as client:
+                client.terminate(job_id)
+        except IrisError:
+            # Not there yet, or no answer: the machine terminates when it has its turn.
+            return
+        self.talk.terminated()
+
+    def leave(self) -> None:
+        """Makes `run` raise at its next pause: the job goes on, and the next try adopts it."""
+        self._left = True
+
+    def _perform(self, action: Any) -> Any:
         """The reply, or the IrisError that came instead of it."""
         try:
-            return self._submit(action) if isinstance(action, Submit) else action.on(self.client)  # type: ignore[union-attr]
+            return self._submit(action) if isinstance(action, Submit) else action.on(self._client)
+        except IrisAuthError as error:
+            if error.code != "unauthenticated" or self._renewed:
+                return error
+            # A token may have been replaced while we watched: read the connection again, once.
+            self._renewed = True
+            self._client = IrisHook(self._hook.iris_conn_id).get_conn()
+            return self._perform(action)
         except IrisError as error:
             return error
 
@@ -43,71 +97,24 @@ class Launch:
 
         _, user, name = action.job.job_id.split("/")
         request = prepare(
-            replace(self.job, name=name),
+            replace(self._job, name=name),
             user=user,
-            base=self.base,
+            base=self._base,
             token=action.job.token,
-            gpu_gang_level=self.client.options.gpu_gang_level,
+            gpu_gang_level=self._client.options.gpu_gang_level,
             existing_job_policy=RECREATE if action.replace else ERROR,
         )
-        return self.client.launch(request)
+        return self._client.launch(request)
 
-
-def drive(
-    talk: Conversation,
-    perform: Callable[[Action], Any],
-    pause: Callable[[float], None],
-    *,
-    leave: Callable[[Action], bool] = lambda _: False,
-) -> Finish | None:
-    """Lets the machine run to its end. `leave` may break off before an action; then there is no end."""
-    while not isinstance(action := talk.next(), Finish):
-        if leave(action):
-            return None
-        if isinstance(action, Wait):
-            pause(action.seconds)
-            talk.hear(action, None)
-        else:
-            talk.hear(action, perform(action))
-    return action
-
-
-def identity_of(context: Context, settings: ConnectionSettings, user: str) -> LaunchIdentity:
-    """Who this try of this task instance is."""
-    ti, dag_run = context["ti"], context["dag_run"]
-    started = dag_run.start_date
-    return LaunchIdentity(
-        deployment=settings.deployment or conf.get("api", "base_url", fallback="") or "",
-        user=user,
-        dag_id=ti.dag_id,
-        run_id=ti.run_id,
-        task_id=ti.task_id,
-        map_index=-1 if ti.map_index is None else ti.map_index,
-        try_number=ti.try_number,
-        run_start=started.isoformat() if started else "",
-    )
-
-
-def plan_launch(
-    job: JobRequest, identity: LaunchIdentity, *, job_name: str | None, first_try: int, **options: Any
-) -> Plan:
-    """The plan for this try: its job, and those of the tries before it in this life of the task."""
-
-    def planned(who: LaunchIdentity) -> PlannedJob:
-        return PlannedJob(f"/{who.user}/{job_name}" if job_name else who.job_id(), who.token())
-
-    tries = range(identity.try_number - 1, max(first_try, 1) - 1, -1)
-    return Plan(
-        jobs=(planned(identity),),
-        earlier=tuple(planned(identity.of_try(number)) for number in tries),
-        replicas=job.replica_count,
-        chips_per_replica=job.resources.device.chip_count(),
-        job_timeout=job.timeout_seconds,
-        **options,
-    )
-
-
-def deadline_of(context: Context, execution_timeout: timedelta | None) -> datetime | None:
-    """When the author's execution_timeout ends this try: it spans deferrals, as the try's start does."""
-    start = context["ti"].start_date
-    return start + execution_timeout if execution_timeout is not None and start is not None else None
+    def _pause(self, seconds: float) -> None:
+        """In slices, since a signal does not cut a sleep short, and with jitter, so that many tasks spread out."""
+        until = time.monotonic() + seconds * random.uniform(1 - _JITTER, 1 + _JITTER)
+        while (left := until - time.monotonic()) > 0:
+            if self._left:
+                raise IrisUnavailableError(
+                    f"This worker was told to stop. {self.job_id} goes on, and the next try of this task adopts it.",
+                    job_id=self.job_id,
+                )
+            if self.talk.is_interrupted:
+                return
+            time.sleep(min(left, _SLICE_SECONDS))

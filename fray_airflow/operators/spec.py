@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fray_airflow.errors import FrayError, InvalidSpecError
-from fray_airflow.job import Entrypoint, JobRequest
+from fray_airflow.job import Entrypoint, EnvironmentConfig, JobRequest
 from fray_airflow.plain import environment_from, resource_config_from
 from fray_airflow.resources import ResourceConfig
 
@@ -27,6 +27,7 @@ def build_job(
     entrypoint: Entrypoint | None,
     environment: Any,
     secrets: Mapping[str, str],
+    secrets_as_env: bool = False,
     budgets: Mapping[str, Any],
     name: str | None = None,
 ) -> JobRequest:
@@ -35,8 +36,10 @@ def build_job(
     resources = _collect(faults, "resource_config", resource_config_from, resource_config or {}) or ResourceConfig()
     where = _collect(faults, "environment", environment_from, environment)
     runs = entrypoint or _collect(faults, "command", _entrypoint_from, command)
-    if where is not None and secrets:
-        where = replace(where, secrets=dict(secrets))
+    if secrets:
+        where = where or EnvironmentConfig()
+        env_vars = {**where.env_vars, **secrets} if secrets_as_env else where.env_vars
+        where = replace(where, secrets=dict(secrets), env_vars=env_vars)
     job = _collect(
         faults,
         "job",
@@ -61,8 +64,9 @@ def _with_room_for_retries(budgets: Mapping[str, Any], resources: ResourceConfig
     """
     values = {name: _number(value) for name, value in budgets.items() if value is not None}
     retries = values.get("max_retries_failure", 0)
-    if "max_task_failures" not in values and isinstance(retries, int):
-        values["max_task_failures"] = max(0, retries) * resources.replicas
+    asked = values.get("max_task_failures", 0)
+    if isinstance(retries, int) and isinstance(asked, int):
+        values["max_task_failures"] = max(asked, retries * resources.replicas)
     return values
 
 

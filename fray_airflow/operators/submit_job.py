@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow.sdk import BaseOperator, conf
+from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralError, TaskDeferralTimeout
 
-from fray_airflow.errors import FrayError, InvalidSpecError, IrisError, IrisUnavailableError
+from fray_airflow.errors import FrayError, InvalidSpecError, IrisError
 from fray_airflow.exceptions import for_airflow
 from fray_airflow.from_fray import from_fray
 from fray_airflow.hooks import IrisHook
 from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
-from fray_airflow.lifecycle import Conversation, Finish, Seen, Wait
+from fray_airflow.lifecycle import Action, Finish, Stop, Wait
 from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
-from fray_airflow.operators.launch import Launch, deadline_of, drive, identity_of, plan_launch
+from fray_airflow.operators.launch import HURRY_SECONDS, Launch
+from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
+from fray_airflow.operators.secrets import check_references, resolve
 from fray_airflow.operators.spec import build_job, is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
-from fray_airflow.task_state import read_task_state, somebody_asked
+from fray_airflow.task_state import JOB_ID_KEY, read_task_state, somebody_asked
 from fray_airflow.triggers.job import IrisJobTrigger
 from fray_airflow.units import parse_duration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-JOB_ID_KEY = "job_id"
+_DEFERRAL_SLACK = timedelta(minutes=2)
+"""The trigger ends the job at the deadline; Airflow's own timer is there for a trigger that cannot."""
 
 
 class IrisSubmitJobOperator(BaseOperator):
@@ -51,7 +55,11 @@ class IrisSubmitJobOperator(BaseOperator):
     placement_timeout: gives up when not all replicas have been placed by then (timedelta or seconds).
     job_timeout: ends an attempt that runs longer. Iris looks about once a minute.
     max_retries_failure, max_retries_preemption, max_task_failures: Iris's own retries, inside one try of this task.
-        max_task_failures defaults to what max_retries_failure needs in order to take effect.
+        max_task_failures is raised to what max_retries_failure needs in order to take effect.
+    no_retry_exit_codes: a program that ends with one of these fails the task for good, whatever `retries` says.
+    secrets: references by name, `{"HF_TOKEN": "conn:hf", "WANDB_API_KEY": "var:wandb"}` (a connection's password, a
+        variable); resolved on the worker, and nowhere else than in the request. secrets_as_env sends them as variables
+        of the environment too, for an Iris whose workers deliver no secrets; Iris hides those whose names look secret.
     priority_band: "production", "interactive", "batch" or "system"; None leaves it to Iris.
     outage_tolerance: how long the controller may be away before the task fails; the job goes on and the next try
         adopts it. One hour, since an upgrade of a controller takes minutes and a lost watch costs a retry.
@@ -109,6 +117,9 @@ class IrisSubmitJobOperator(BaseOperator):
         processes_per_task: int | str = 1,
         priority_band: str | None = None,
         ports: Sequence[str] = (),
+        secrets: Mapping[str, str] | None = None,
+        secrets_as_env: bool = False,
+        no_retry_exit_codes: Sequence[int] = (),
         outage_tolerance: timedelta | float = 3600,
         on_kill_action: str = "terminate",
         **kwargs: Any,
@@ -116,7 +127,11 @@ class IrisSubmitJobOperator(BaseOperator):
         super().__init__(**kwargs)
         entrypoint, environment = from_fray(entrypoint), from_fray(environment)
         self._entrypoint = entrypoint if entrypoint is not None and entrypoint.function is not None else None
+        # Values that the author's code made stay out of every attribute that Airflow shows or stores.
         self._secrets = dict(environment.secrets) if isinstance(environment, EnvironmentConfig) else {}
+        self.secrets = dict(secrets or {})
+        self.secrets_as_env = secrets_as_env
+        self.no_retry_exit_codes = tuple(no_retry_exit_codes)
         self.resource_config = to_plain(resource_config)
         self.command = list(entrypoint.command) if entrypoint is not None and entrypoint.command else command
         self.environment = to_plain(environment)
@@ -138,91 +153,125 @@ class IrisSubmitJobOperator(BaseOperator):
         self.outage_tolerance = outage_tolerance
         self.on_kill_action = on_kill_action
         self.job_url = ""
-        self._talk: Conversation | None = None
         self._launch: Launch | None = None
-        self._killed = False
         self._check(entrypoint, command)
 
     def execute(self, context: Context) -> Any:
         try:
             return self._execute(context)
         except FrayError as error:
-            raise for_airflow(error) from error.__cause__
+            self._fail(error)
+        except AirflowTaskTimeout:
+            # Airflow's timer calls on_kill as an eviction does, while the task is running. This one means the job.
+            self._end(Stop.DEADLINE)
+            raise
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on where the trigger ended."""
         self.job_url = event.get("job_url", "")
         if "error" in event:
-            raise for_airflow(IrisError.from_json(event["error"]))
+            self._fail(IrisError.from_json(event["error"]))
         return event["result"]
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Airflow comes back here when a trigger crashed or outlived its time too. Without a next try, the job ends."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except (TaskDeferralError, TaskDeferralTimeout):
+            if context["ti"].try_number > context["ti"].max_tries:
+                self._end_deferred(context["ti"])
+            raise
 
     def on_kill(self) -> None:
         """Ends the job if somebody asked for it, and leaves it to the next try if only this worker goes away."""
-        self._killed = True
-        job_id = self._talk.seen.job_id if self._talk else ""
-        if not job_id or self._launch is None or self.on_kill_action == "keep" or not self.wait_for_completion:
+        launch = self._launch
+        if launch is None or launch.talk.is_interrupted or not self.wait_for_completion:
             return
         state = read_task_state(self._ti)
-        if somebody_asked(state):
-            self.log.warning("The task is %s: terminating %s", state, job_id)
-            self._launch.client.terminate(job_id)
+        if somebody_asked(state) and self.on_kill_action == "terminate":
+            self.log.warning("The task is %s: terminating %s", state, launch.talk.interrupted_job())
+            launch.end(Stop.KILLED)
         else:
-            self.log.warning("This worker stops (the task is %s). %s goes on; the next try adopts it.", state, job_id)
+            self.log.warning("This worker stops (the task is %s); the job goes on.", state or "in an unknown state")
+            launch.leave()
 
     def _execute(self, context: Context) -> Any:
         self._ti = context["ti"]
         hook = IrisHook(self.iris_conn_id)
         settings, client = hook.settings(), hook.get_conn()
-        job = self._build_job()
-        launch = Launch(client, job, self._base(context))
+        job = self._build_job({**resolve(self.secrets), **self._secrets})
         plan = plan_launch(
             job,
             identity_of(context, settings, client.user()),
             job_name=self.job_name,
-            first_try=self._ti.max_tries - (self.retries or 0) + 1,
+            retries=self.retries or 0,
+            max_tries=self._ti.max_tries,
+            end_orphans=self.wait_for_completion and self.on_kill_action == "terminate",
             poll_interval=parse_duration(self.poll_interval).total_seconds(),
             placement_timeout=_seconds(self.placement_timeout),
             deadline=deadline_of(context, self.execution_timeout),
             outage_tolerance=parse_duration(self.outage_tolerance).total_seconds(),
         )
-        self._launch = launch
-        self._talk = talk = Conversation(plan, Seen(), clock=_now, tell=self._tell)
-        drive(talk, launch.perform, self._pause, leave=lambda _: bool(talk.seen.job_id))
-        self._publish(settings.dashboard_url)
-        if not self.wait_for_completion and talk.seen.job_id:
-            return {JOB_ID_KEY: talk.seen.job_id, "state": client.job_status(talk.seen.job_id).state.name}
-        latest = time.monotonic() + self.defer_after_seconds
-        end = drive(
-            talk,
-            launch.perform,
-            self._pause,
-            leave=lambda action: self.deferrable and isinstance(action, Wait) and time.monotonic() > latest,
-        )
+        base = Path(context["dag"].fileloc).parent
+        self._launch = launch = Launch(hook, job, plan, base=base, tell=self._tell)
+        end = launch.run(leave=lambda _: bool(launch.job_id))
+        self._publish(launch.job_id, settings.dashboard_url)
+        if end is None and not self.wait_for_completion:
+            return {JOB_ID_KEY: launch.job_id, "state": client.job_status(launch.job_id).state.name}
         if end is None:
-            self._defer(talk)
+            end = launch.run(leave=self._leaves_for_triggerer(launch))
+        if end is None:
+            self._defer(launch)
         return self._result(end)
 
-    def _defer(self, talk: Conversation) -> None:
+    def _leaves_for_triggerer(self, launch: Launch) -> Callable[[Action], bool]:
+        latest = time.monotonic() + self.defer_after_seconds
+
+        def leaves(action: Action) -> bool:
+            watching = isinstance(action, Wait) and launch.talk.seen.finished_at is None
+            return self.deferrable and watching and time.monotonic() > latest
+
+        return leaves
+
+    def _defer(self, launch: Launch) -> NoReturn:
         self.defer(
             trigger=IrisJobTrigger(
                 iris_conn_id=self.iris_conn_id,
-                launch=talk.to_json(),
+                launch=launch.talk.to_json(),
                 on_kill_action=self.on_kill_action,
                 job_url=self.job_url,
             ),
             method_name=self.execute_complete.__name__,
+            timeout=None if self.execution_timeout is None else self.execution_timeout + _DEFERRAL_SLACK,
         )
+        raise AssertionError("defer raises")
 
-    def _result(self, end: Finish | None) -> Any:
-        if end is None:
-            return None
+    def _result(self, end: Finish) -> Any:
         if end.error is not None:
             raise end.error
         return end.result
 
-    def _publish(self, dashboard_url: str | None) -> None:
+    def _fail(self, error: FrayError) -> NoReturn:
+        final = getattr(error, "exit_code", None) in self.no_retry_exit_codes
+        raise for_airflow(error, final=final) from error.__cause__
+
+    def _end(self, stop: Stop) -> None:
+        if self._launch is not None and self.wait_for_completion:
+            self._launch.end(stop)
+
+    def _end_deferred(self, ti: Any) -> None:
+        job_id = ti.xcom_pull(task_ids=ti.task_id, key=JOB_ID_KEY, map_indexes=ti.map_index)
+        if not job_id:
+            return
+        self.log.warning("No try comes after this one: terminating %s", job_id)
+        try:
+            with IrisHook(self.iris_conn_id).get_conn().hurried(HURRY_SECONDS) as client:
+                client.terminate(job_id)
+        except FrayError as error:
+            self.log.warning("%s may still run: %s", job_id, error)
+
+    def _publish(self, job_id: str, dashboard_url: str | None) -> None:
         """The id and the link, as early as they exist."""
-        job_id = self._talk.seen.job_id if self._talk else ""
         if not job_id:
             return
         self._ti.xcom_push(key=JOB_ID_KEY, value=job_id)
@@ -230,22 +279,17 @@ class IrisSubmitJobOperator(BaseOperator):
             self.job_url = job_url(dashboard_url, job_id)
             self._ti.xcom_push(key=JOB_URL_KEY, value=self.job_url)
 
-    def _pause(self, seconds: float) -> None:
-        time.sleep(seconds)
-        if self._killed:
-            job_id = self._talk.seen.job_id if self._talk else ""
-            raise IrisUnavailableError(f"This worker was told to stop while it watched {job_id}.", job_id=job_id)
-
     def _tell(self, level: int, text: str) -> None:
         self.log.log(level, "%s", text)
 
-    def _build_job(self) -> JobRequest:
+    def _build_job(self, secrets: Mapping[str, str]) -> JobRequest:
         return build_job(
             resource_config=self.resource_config,
             command=self.command,
             entrypoint=self._entrypoint,
             environment=self.environment,
-            secrets=self._secrets,
+            secrets=secrets,
+            secrets_as_env=self.secrets_as_env,
             name=self.job_name,
             budgets={
                 "max_retries_failure": self.max_retries_failure,
@@ -272,21 +316,15 @@ class IrisSubmitJobOperator(BaseOperator):
                     parse_duration(value)
                 except ValueError as error:
                     faults.append(f"{name}: {error}")
+        faults.extend(check_references(self.secrets))
         if faults:
             raise for_airflow(InvalidSpecError(f"IrisSubmitJobOperator {self.task_id!r}", faults))
         if all(is_final(getattr(self, name)) for name in self.template_fields):
             try:
-                self._build_job()
+                self._build_job({})
             except FrayError as error:
                 raise for_airflow(error) from None
-
-    def _base(self, context: Context) -> Path:
-        return Path(context["dag"].fileloc).parent
 
 
 def _seconds(value: timedelta | float | str | None) -> float | None:
     return None if value is None else parse_duration(value).total_seconds()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

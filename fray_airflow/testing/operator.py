@@ -55,34 +55,47 @@ def run_operator(
     params: Mapping[str, Any] | None = None,
     run_id: str = "run-1",
     try_number: int = 1,
+    max_tries: int | None = None,
     run_start: datetime = NOW,
     map_index: int = -1,
 ) -> OperatorRun:
     """Renders and executes `operator`; when it defers, runs its trigger to the event and resumes it.
 
-    May be called again with the same arguments, which is the same try once more, or with another `try_number`. Raises
-    what the operator raises.
+    May be called again with the same arguments, which is the same try once more, or with another `try_number`.
+    `max_tries` is the task's `retries` unless it has been cleared. Raises what the operator raises.
     """
-    retries = operator.retries or 0
-    ti = TaskInstance(operator.dag_id, run_id, operator.task_id, map_index, try_number, max_tries=retries)
-    context: Any = {
+    tries = (operator.retries or 0) if max_tries is None else max_tries
+    ti = TaskInstance(operator.dag_id, run_id, operator.task_id, map_index, try_number, max_tries=tries)
+    deferred = False
+    try:
+        value = execute_once(operator, ti, params=params, run_start=run_start)
+    except TaskDeferred as deferral:
+        deferred = True
+        event = asyncio.run(_first_event(deferral.trigger))
+        context = _context(operator, ti, params, run_start)
+        value = _as_task_runner(operator, getattr(operator, deferral.method_name), context, event=event)
+    return OperatorRun(value, ti.xcoms, deferred)
+
+
+def execute_once(
+    operator: BaseOperator, ti: TaskInstance, *, params: Mapping[str, Any] | None = None, run_start: datetime = NOW
+) -> Any:
+    """One turn on a worker: renders and executes. Raises TaskDeferred when the operator defers."""
+    context = _context(operator, ti, params, run_start)
+    operator.render_template_fields(context)
+    return _as_task_runner(operator, operator.execute, context)
+
+
+def _context(operator: BaseOperator, ti: TaskInstance, params: Mapping[str, Any] | None, run_start: datetime) -> Any:
+    return {
         "ti": ti,
         "task_instance": ti,
         "task": operator,
         "dag": operator.dag,
-        "dag_run": SimpleNamespace(start_date=run_start, run_id=run_id, conf={}),
-        "run_id": run_id,
+        "dag_run": SimpleNamespace(start_date=run_start, run_id=ti.run_id, conf={}),
+        "run_id": ti.run_id,
         "params": dict(params or operator.params),
     }
-    operator.render_template_fields(context)
-    deferred = False
-    try:
-        value = _as_task_runner(operator, operator.execute, context)
-    except TaskDeferred as deferral:
-        deferred = True
-        event = asyncio.run(_first_event(deferral.trigger))
-        value = _as_task_runner(operator, getattr(operator, deferral.method_name), context, event=event)
-    return OperatorRun(value, ti.xcoms, deferred)
 
 
 def _as_task_runner(operator: BaseOperator, method: Any, context: Any, **arguments: Any) -> Any:

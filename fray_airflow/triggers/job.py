@@ -1,18 +1,25 @@
-"""IrisJobTrigger: watches a submitted job to its end."""
+"""IrisJobTrigger: watches a submitted job to its end. The async driver of the lifecycle machine."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
 
-from fray_airflow.errors import FrayError, IrisError
+from fray_airflow.errors import FrayError, IrisAuthError, IrisError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.lifecycle import Action, Conversation, Finish, Submit, Wait
-from fray_airflow.task_state import read_task_state, somebody_asked
+from fray_airflow.task_state import ask_current_job, ask_task_state, somebody_asked
+from fray_airflow.triggers.race import hold_back
+
+_AIRFLOW_CALLS_ON_KILL = hasattr(BaseTrigger, "on_kill")
+_JITTER = 0.1
 
 
 class IrisJobTrigger(BaseTrigger):
@@ -47,36 +54,71 @@ class IrisJobTrigger(BaseTrigger):
             },
         )
 
+    @property
+    def job_id(self) -> str:
+        return str(self.launch["seen"]["job_id"])
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        yield TriggerEvent({"v": 1, "job_url": self.job_url, **await self._outcome()})
+        started = time.monotonic()
+        try:
+            outcome = await self._outcome()
+        except asyncio.CancelledError:
+            if not _AIRFLOW_CALLS_ON_KILL:
+                # Before 3.3 this is all that a trigger hears, of a restart as of a kill; on_kill asks which it is.
+                await asyncio.shield(self.on_kill())
+            raise
+        await hold_back(self, started)
+        yield TriggerEvent({"v": 1, "job_url": self.job_url, **outcome})
 
     async def on_kill(self) -> None:
-        """Called by Airflow from 3.3 on when the deferred task is marked or cleared, and by mistake when not."""
-        job_id = str(self.launch["seen"]["job_id"])
-        if self.on_kill_action == "keep":
+        """Called by Airflow when the deferred task is marked or cleared, and by mistake when not.
+
+        A triggerer that stalled and comes back calls it for tasks that another one watches by now; then the task is
+        still deferred with this very job. After a clear it may be deferred again too, but with the next try's job.
+        """
+        if self.on_kill_action == "keep" or self.task_instance is None:
             return
-        state = await asyncio.to_thread(read_task_state, self.task_instance) if self.task_instance else None
-        if not somebody_asked(state):
-            self.log.warning("Told to stop while the task is %s: %s goes on", state, job_id)
+        state = await sync_to_async(ask_task_state)(self.task_instance)
+        if not somebody_asked(state) and not (state and await self._is_replaced()):
+            self.log.warning(
+                "Told to stop while the task is %s: %s goes on", state or "in an unknown state", self.job_id
+            )
             return
-        self.log.warning("The task is %s: terminating %s", state, job_id)
-        client = await IrisHook(self.iris_conn_id).get_async_conn()
-        async with client:
-            await client.terminate(job_id)
+        self.log.warning("The task is %s: terminating %s", state, self.job_id)
+        try:
+            async with await IrisHook(self.iris_conn_id).get_async_conn() as client:
+                await client.terminate(self.job_id)
+        except FrayError as error:
+            self.log.error("%s may still run: %s", self.job_id, error)
+
+    async def _is_replaced(self) -> bool:
+        """Whether the task has another job by now, or a try that has none yet."""
+        current = await sync_to_async(ask_current_job)(self.task_instance)
+        return current is not None and current != self.job_id
 
     async def _outcome(self) -> dict[str, Any]:
         try:
             end = await self._watch()
         except FrayError as error:
             # The connection is faulty: nothing that this trigger could wait for.
-            return {"error": IrisError(str(error), job_id=str(self.launch["seen"]["job_id"])).to_json()}
+            return {"error": IrisError(str(error), job_id=self.job_id).to_json()}
         return {"error": end.error.to_json()} if end.error is not None else {"result": end.result}
 
     async def _watch(self) -> Finish:
-        talk = Conversation.resume(self.launch, clock=_now, tell=self._tell)
-        async with await IrisHook(self.iris_conn_id).get_async_conn() as client:
+        talk = Conversation.resume(self.launch, clock=lambda: datetime.now(UTC), tell=self._tell)
+        hook = IrisHook(self.iris_conn_id)
+        client, renewed = await hook.get_async_conn(), False
+        try:
             while not isinstance(action := talk.next(), Finish):
-                talk.hear(action, await _perform(client, action))
+                reply = await _perform(client, action)
+                if isinstance(reply, IrisAuthError) and reply.code == "unauthenticated" and not renewed:
+                    # A token may have been replaced while we watched: read the connection again, once.
+                    await client.close()
+                    client, renewed = await hook.get_async_conn(), True
+                    continue
+                talk.hear(action, reply)
+        finally:
+            await client.close()
         return action
 
     def _tell(self, level: int, text: str) -> None:
@@ -86,14 +128,10 @@ class IrisJobTrigger(BaseTrigger):
 async def _perform(client: Any, action: Action) -> Any:
     match action:
         case Wait(seconds):
-            return await asyncio.sleep(seconds)
+            return await asyncio.sleep(seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
         case Submit() | Finish():
             raise TypeError(f"a trigger cannot {action!r}: only a worker has the author's code")
     try:
         return await action.on(client)
     except IrisError as error:
         return error
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

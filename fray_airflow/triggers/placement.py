@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from fray_airflow.errors import FrayError, IrisUnavailableError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.lifecycle.placed import Placed, placed_of
+from fray_airflow.triggers.race import hold_back
 
 
 class IrisPlacementTrigger(BaseTrigger):
@@ -29,13 +31,14 @@ class IrisPlacementTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
+        started = time.monotonic()
         try:
             async with await IrisHook(self.iris_conn_id).get_async_conn() as client:
                 while not (seen := await self._look(client)).settled:
                     await asyncio.sleep(self.poll_interval)
         except FrayError as error:
-            yield TriggerEvent({"v": 1, "failure": str(error)})
-            return
+            seen = Placed(failure=str(error))
+        await hold_back(self, started)
         yield TriggerEvent({"v": 1, "failure": seen.failure} if seen.failure else {"v": 1, "placement": seen.placement})
 
     async def _look(self, client: Any) -> Placed:

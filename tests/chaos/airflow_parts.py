@@ -12,6 +12,7 @@ import json
 import secrets
 import subprocess
 import sys
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ _COMMANDS = {
     "triggerer": ["triggerer", "--skip-serve-logs"],
 }
 _START_SECONDS = 120
+_FRESH_SECONDS = 1.0
 _RUNNER = "airflow worker -- "
 _EXECUTOR_WORKER = "airflow worker -- LocalExecutor"
 
@@ -45,6 +47,9 @@ class Airflow:
             name: Part(name, [sys.executable, "-m", "airflow", *arguments], env, home)
             for name, arguments in _COMMANDS.items()
         }
+        self._answered_at = 0.0
+        self._health: tuple[float, dict[str, Any]] = (0.0, {})
+        self._rows: tuple[float, list[dict[str, Any]] | None] = (0.0, None)
         self._http = httpx.Client(base_url=self.url, timeout=20, trust_env=False)
 
     def start(self) -> None:
@@ -59,7 +64,12 @@ class Airflow:
         self._ask("POST", f"/api/v2/dags/{DAG_ID}/dagRuns", json={"dag_run_id": RUN_ID, "logical_date": None})
 
     def task_instances(self) -> list[dict[str, Any]] | None:
-        """None while the API server does not answer."""
+        """None while the API server does not answer. Asked once a second at most: tasks need that server too."""
+        if time.monotonic() - self._rows[0] > _FRESH_SECONDS:
+            self._rows = (time.monotonic(), self._read_task_instances())
+        return self._rows[1]
+
+    def _read_task_instances(self) -> list[dict[str, Any]] | None:
         path = f"/api/v2/dags/{DAG_ID}/dagRuns/{RUN_ID}/taskInstances"
         return self._try(lambda: self._ask("GET", path, params={"limit": 500})["task_instances"])
 
@@ -70,12 +80,16 @@ class Airflow:
 
     def heartbeat(self, name: str) -> float:
         """When the scheduler or the triggerer last said that it lives; 0 for never."""
-        health = self._try(lambda: self._ask("GET", "/api/v2/monitor/health")) or {}
+        if time.monotonic() - self._health[0] > _FRESH_SECONDS:
+            self._health = (time.monotonic(), self._try(lambda: self._ask("GET", "/api/v2/monitor/health")) or {})
+        health = self._health[1]
         said = health.get(name, {}).get(f"latest_{name}_heartbeat")
         return datetime.fromisoformat(said).timestamp() if said else 0.0
 
-    def healthy(self) -> bool:
-        return self._try(lambda: self._ask("GET", "/api/v2/monitor/health")) is not None
+    def answers_since(self, moment: float) -> bool:
+        """Whether the API server has answered after `moment` of the monotonic clock. Asks it."""
+        self.heartbeat("scheduler")
+        return self._answered_at > moment
 
     def runners(self) -> dict[str, psutil.Process]:
         """The processes that run tasks now, by the id of the task instance's try."""
@@ -101,7 +115,9 @@ class Airflow:
         if "authorization" not in self._http.headers:
             reply = self._http.get("/auth/token").raise_for_status()
             self._http.headers["authorization"] = f"Bearer {reply.json()['access_token']}"
-        return self._http.request(method, path, **arguments).raise_for_status().json()
+        reply = self._http.request(method, path, **arguments).raise_for_status().json()
+        self._answered_at = time.monotonic()
+        return reply
 
     def _try(self, ask: Any) -> Any:
         try:

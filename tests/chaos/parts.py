@@ -52,9 +52,10 @@ class Part:
 
     def kill(self, *, children: bool) -> None:
         """kill -9 of the process, or of its whole session: a program that crashes, or a machine that does."""
-        for process in self.members() if children else [psutil.Process(self.pid)]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+        for process in self.members():
+            if children or process.pid == self.pid:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
         self._popen.wait(10)
 
     def ask_to_stop(self, seconds: float) -> None:
@@ -110,13 +111,17 @@ def free_port() -> int:
 
 
 def plain_environment(folder: Path) -> dict[str, str]:
-    """Nothing of the caller's AIRFLOW_ or IRIS_ variables, and no proxy between loopback addresses."""
+    """Nothing of the caller's AIRFLOW_ or IRIS_ variables, and no proxy between loopback addresses.
+
+    PYTHONPATH is the copy of the package beside `folder`: a run takes minutes and must not see the author's edits.
+    """
     home = folder / "home"
     home.mkdir(exist_ok=True)
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home),
         "LANG": "C.UTF-8",
+        "PYTHONPATH": str(folder.parent / "code"),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "no_proxy": "*",

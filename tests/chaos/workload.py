@@ -30,7 +30,9 @@ class Work:
         return f"{self.task_id}/{self.map_index}"
 
     def command(self, marker: str) -> list[str]:
-        script = f"""sleep {self.seconds}; echo 'FRAY_AIRFLOW_RESULT {{"number": {self.number}}}'; exit {self.exit_code}"""
+        script = (
+            f"""sleep {self.seconds}; echo 'FRAY_AIRFLOW_RESULT {{"number": {self.number}}}'; exit {self.exit_code}"""
+        )
         return ["sh", "-c", script, marker]
 
 

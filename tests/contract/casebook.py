@@ -27,8 +27,7 @@ class Case:
 CASES: dict[str, Case] = {}
 
 INTENDED_DIFFERENCES = {
-    "bind-host": "All tasks are on this machine and are told to listen on 127.0.0.1, so that none is reachable from "
-    "another one.",
+    "bind-host": "The local Iris says 127.0.0.1, so that nothing a task serves can be reached from another machine.",
 }
 """Cases that hold on the real Iris only, each with the reason why the local one is to differ."""
 

@@ -191,8 +191,11 @@ class Iris:
     def finished(self, job_id: str) -> job_pb2.JobStatus:
         self._states.until(job_id, lambda state: state.finished)
         job = self.job(job_id)
-        if "worker reconcile failure threshold exceeded" in job.error:
-            raise WorkerLost(job.error)
+        # A job that was run again elsewhere, or had failed before, does not say it itself.
+        attempts = [attempt for task in self.tasks(job_id) for attempt in task.attempts]
+        for error in (job.error, *(attempt.error for attempt in attempts)):
+            if "worker reconcile failure threshold exceeded" in error:
+                raise WorkerLost(error)
         return job
 
     def running(self, job_id: str) -> list[job_pb2.TaskStatus]:

@@ -271,7 +271,7 @@ def test_each_change_is_told():
     back = away.learn(ReadStatus(JOB_ID), moved.status, at(12))
     assert told(away, back) == ["Iris answers again."]
     stopped, _ = step(plan(deadline=at(12)), back, at(12))
-    assert told(back, stopped) == [f"Terminating {JOB_ID}: its deadline has passed."]
+    assert told(back, stopped) == [f"Terminating {JOB_ID}: the task's execution_timeout has passed."]
 
 
 def test_trouble_is_a_warning():
