@@ -132,7 +132,9 @@ def _until_next_look(plan: Plan, seen: Seen, now: datetime) -> float:
 def _given_up(plan: Plan, seen: Seen, now: datetime) -> IrisError | None:
     state = seen.status.state.name if seen.status else ""
     job_id = seen.job_id or plan.job.job_id
-    if seen.away_since is not None and now - seen.away_since > timedelta(seconds=plan.outage_tolerance):
+    # Not before the call after a wait: the controller may be back.
+    away_since = seen.away_since if seen.pause else None
+    if away_since is not None and now - away_since > timedelta(seconds=plan.outage_tolerance):
         return IrisUnavailableError(
             f"Iris has not answered for {plan.outage_tolerance:g} s (outage_tolerance). {job_id} may still run: "
             + ("look for it there." if plan.last_try else "the next try of this task adopts it."),

@@ -212,6 +212,12 @@ class IrisSubmitJobOperator(BaseOperator):
             deadline=deadline_of(context, self.execution_timeout),
             outage_tolerance=parse_duration(self.outage_tolerance).total_seconds(),
         )
+        if job.max_retries_failure:
+            self.log.info(
+                "Iris may run each replica again %d times after a failure; the job outlives %d failed attempts.",
+                job.max_retries_failure,
+                job.max_task_failures,
+            )
         base = Path(context["dag"].fileloc).parent
         self._launch = launch = Launch(hook, job, plan, base=base, tell=self._tell)
         end = launch.run(leave=lambda _: bool(launch.job_id))

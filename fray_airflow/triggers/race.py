@@ -8,8 +8,8 @@ import time
 from airflow.triggers.base import BaseTrigger
 
 EARLIEST_EVENT_SECONDS = 12.0
-"""The scheduler may hold the exit of the deferring worker in hand for two of its heartbeats (5 s each). It would take it
-for the end of the task that an early event has resumed by then, and fail it."""
+"""The scheduler may hold the exit of the deferring worker in hand for two of its heartbeats (5 s each). It would take
+that for the end of the task, which an early event has resumed by then, and fail it."""
 
 
 async def hold_back(trigger: BaseTrigger, started: float) -> None:

@@ -79,8 +79,8 @@ def test_secrets_join_the_environment():
         ({"max_retries_failure": 2}, 6),
         ({"max_retries_failure": "2"}, 6),
         ({"max_retries_failure": 2, "max_task_failures": None}, 6),
-        ({"max_retries_failure": 2, "max_task_failures": 1}, 1),
-        ({"max_retries_failure": 2, "max_task_failures": "0"}, 0),
+        ({"max_retries_failure": 2, "max_task_failures": 1}, 6),
+        ({"max_retries_failure": 2, "max_task_failures": "8"}, 8),
     ],
 )
 def test_the_jobs_budget_lets_that_of_the_replicas_take_effect(budgets, expected):

@@ -26,6 +26,7 @@ from fray_airflow.lifecycle import (
     Action,
     Conversation,
     Finish,
+    LookUp,
     Plan,
     PlannedJob,
     ReadStatus,
@@ -146,7 +147,7 @@ class Walk:
 
     def _check_call(self, talk: Conversation, action: Action) -> None:
         now = self.world.now
-        if isinstance(action, ReadStatus):
+        if isinstance(action, LookUp | ReadStatus):
             self.looked_at = now
         if isinstance(action, Submit):
             there = [job for job in self.world.jobs.values() if not job.token.startswith("other")]

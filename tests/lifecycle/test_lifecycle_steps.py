@@ -32,7 +32,7 @@ from fray_airflow.lifecycle import (
 )
 from fray_airflow.lifecycle.claim import claim
 from fray_airflow.logs import RESULT_MARK, LogCursor, LogLine, LogPage
-from fray_airflow.operators.launch import plan_launch
+from fray_airflow.operators.planning import plan_launch
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import Worker
 
@@ -406,7 +406,7 @@ def test_a_try_knows_the_jobs_of_the_tries_before_it(name, ids):
         timeout=60,
     )
     who = identity(4)
-    launch = plan_launch(job, who, job_name=name, first_try=2, poll_interval=3)
+    launch = plan_launch(job, who, job_name=name, retries=3, max_tries=4, end_orphans=True, poll_interval=3)
     assert launch.job.token == who.token()
     assert [earlier.token for earlier in launch.earlier] == [identity(3).token(), identity(2).token()]
     assert len({each.job_id for each in (*launch.jobs, *launch.earlier)}) == ids
