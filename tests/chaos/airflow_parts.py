@@ -48,6 +48,7 @@ class Airflow:
             for name, arguments in _COMMANDS.items()
         }
         self._answered_at = 0.0
+        self._tries: dict[str, tuple[str, int]] = {}
         self._health: tuple[float, dict[str, Any]] = (0.0, {})
         self._rows: tuple[float, list[dict[str, Any]] | None] = (0.0, None)
         self._http = httpx.Client(base_url=self.url, timeout=20, trust_env=False)
@@ -67,7 +68,26 @@ class Airflow:
         """None while the API server does not answer. Asked once a second at most: tasks need that server too."""
         if time.monotonic() - self._rows[0] > _FRESH_SECONDS:
             self._rows = (time.monotonic(), self._read_task_instances())
+            self._tries |= {row["id"]: (row["task_id"], row["map_index"]) for row in self._rows[1] or []}
         return self._rows[1]
+
+    def again(self, try_id: str, since: float) -> bool:
+        """Whether, by what was read after `since`, the task instance of a try has ended, waits, or runs once more."""
+        rows = self.task_instances()
+        if rows is None or self._rows[0] < since:
+            return False
+        row = next((row for row in rows if (row["task_id"], row["map_index"]) == self._tries.get(try_id)), None)
+        over = ("success", "failed", "deferred")
+        return row is None or row["state"] in over or (row["id"] != try_id and row["state"] == "running")
+
+    def outage_errors(self) -> list[str]:
+        """Of tries that ended because Iris was away, from the task logs."""
+        found = []
+        for log in sorted(self.home.glob("logs/dag_id=*/**/attempt=*.log")):
+            for line in log.read_text().splitlines():
+                if "IrisUnavailableError" in line and "answer" in line and '"error_detail"' in line:
+                    found.append(f"{log.relative_to(self.home)}: {json.loads(line)['error_detail'][0]['exc_value']}")
+        return found
 
     def _read_task_instances(self) -> list[dict[str, Any]] | None:
         path = f"/api/v2/dags/{DAG_ID}/dagRuns/{RUN_ID}/taskInstances"

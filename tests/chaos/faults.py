@@ -164,18 +164,8 @@ class Faults:
         return try_id, runners[try_id]
 
     def _tried_again(self, try_id: str) -> Recovered:
-        """Another try of the same task instance runs or has ended, or this one had ended or deferred in time."""
-        rows = self._airflow.task_instances() or []
-        struck = next(((row["task_id"], row["map_index"]) for row in rows if row["id"] == try_id), None)
-
-        def recovered() -> bool:
-            for row in self._airflow.task_instances() or []:
-                if (row["task_id"], row["map_index"]) == struck:
-                    over = row["state"] in ("success", "failed", "deferred")
-                    return over or (row["id"] != try_id and row["state"] == "running")
-            return struck is None
-
-        return recovered
+        since = time.monotonic()
+        return lambda: self._airflow.again(try_id, since)
 
 
 def _kill(process: psutil.Process) -> None:

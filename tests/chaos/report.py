@@ -17,7 +17,8 @@ def print_report(
     console.print(_faults(struck))
     console.print(_totals(totals, proxy, violations))
     for violation in violations:
-        console.print(f"[red]{violation.rule}[/red]: {violation.evidence}", highlight=False, soft_wrap=True)
+        # A token in brackets is not markup.
+        console.print(f"{violation.rule}: {violation.evidence}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _faults(struck: Sequence[Struck]) -> Table:

@@ -32,7 +32,8 @@ class Timeline:
 
     def say(self, text: str) -> None:
         clock = time.strftime("%H:%M:%S")
-        self.console.print(f"{clock} +{time.time() - self.start:5.1f} s  {text}", highlight=False, soft_wrap=True)
+        line = f"{clock} +{time.time() - self.start:5.1f} s  {text}"
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     @property
     def over(self) -> bool:
@@ -55,7 +56,8 @@ class Stage:
         (folder / "iris").mkdir()
         (folder / "airflow").mkdir()
         self._iris = iris(folder / "iris")
-        self._proxy = Proxy(self._iris.port, chance)
+        # Of its own: its threads draw in the order of the traffic, which no seed repeats.
+        self._proxy = Proxy(self._iris.port, random.Random(chance.random()))
         connection = {"host": f"{self._iris.scheme}://127.0.0.1", "port": self._proxy.port}
         self._airflow = Airflow(folder / "airflow", connection, parallelism)
         write_dag(folder / "airflow" / "dags", work, self._marker)
@@ -153,7 +155,7 @@ class Stage:
 
     def _facts(self) -> Facts:
         rows = {f"{row['task_id']}/{row['map_index']}": row for row in self._airflow.task_instances() or []}
-        return Facts(self._work, rows, self._seen, self._airflow.returned)
+        return Facts(self._work, rows, self._seen, self._airflow.returned, self._airflow.outage_errors())
 
     def _parts(self) -> list[Part]:
         return [*self._airflow.parts.values(), *self._iris.parts.values()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -33,12 +33,16 @@ class Totals:
 
 @dataclass(frozen=True)
 class Facts:
-    """`rows`: Airflow's task instances by `task_id/map_index`. `returned`: reads what one returned."""
+    """`rows`: Airflow's task instances by `task_id/map_index`. `returned`: reads what one returned.
+
+    `outage_errors`: of tries that ended because Iris was away.
+    """
 
     work: list[Work]
     rows: Mapping[str, Mapping[str, Any]]
     seen: Sightings
     returned: Callable[[str, int], Any]
+    outage_errors: Sequence[str] = ()
 
 
 def totals(facts: Facts) -> Totals:
@@ -55,7 +59,13 @@ def totals(facts: Facts) -> Totals:
 def judge(facts: Facts) -> list[Violation]:
     found = list(_strangers(facts))
     found += [Violation("two live jobs", text) for text in facts.seen.doubles.values()]
+    # The operator tolerates an outage of an hour, and none here lasts a minute.
+    if facts.outage_errors:
+        text = f"{len(facts.outage_errors)} tries, the first in {facts.outage_errors[0]}"
+        found.append(Violation("gave up in an outage", text))
     found += [Violation("left running", str(job)) for job in facts.seen.live()]
+    if (sums := totals(facts)).launched != sums.expected:
+        found.append(Violation("wrong count", f"{sums.launched} jobs were launched, {sums.expected} are accounted for"))
     for work in facts.work:
         jobs, row = facts.seen.of(work.key), facts.rows.get(work.key)
         found += [Violation(rule, f"{work.key}: {text}") for rule, text in _of_one(work, jobs, row)]
@@ -81,10 +91,11 @@ def _of_one(work: Work, jobs: list[Job], row: Mapping[str, Any] | None) -> Itera
             yield "two live jobs", f"{after.job_id} was submitted while {before.job_id} went on: {told}"
         elif not _failed(before):
             yield "launched twice", f"{before.job_id} ended {before.state}, then came {after.job_id}: {told}"
-    if row["state"] != _ENDED.get(jobs[-1].state):
+    out_of_tries = row["state"] == "failed" and jobs[-1].state is JobState.KILLED
+    if row["state"] != _ENDED.get(jobs[-1].state) and not out_of_tries:
         yield "ended otherwise", f"Airflow says {row['state']} (try {row['try_number']}), its jobs: {told}"
-    # Nobody marks, clears or times out a task here.
-    for job in jobs:
+    # Nobody marks, clears or times out a task here. A task without a further try takes its job along.
+    for job in jobs[:-1] if out_of_tries else jobs:
         if job.state is JobState.KILLED:
             yield "killed unasked", str(job)
     wanted = JobState.FAILED if work.exit_code else JobState.SUCCEEDED

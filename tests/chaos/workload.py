@@ -9,6 +9,8 @@ from pathlib import Path
 
 DAG_ID = RUN_ID = "chaos"
 RETRIES = 5
+SPARE_RETRIES = 25
+"""For tasks that are to succeed: while the API server is away, Airflow itself uses up a try every few seconds."""
 FAILS_WITH = 3
 TASK_ENV = "CHAOS_TASK"
 """Set by the DAG's author, echoed by Iris: tells a job's task instance without asking the operator."""
@@ -69,7 +71,10 @@ def make_work(count: int, chance: random.Random) -> list[Work]:
 
 def write_dag(folder: Path, work: list[Work], marker: str) -> None:
     folder.mkdir()
-    rows = [{**asdict(each), "command": each.command(marker)} for each in work]
+    rows = [
+        {**asdict(each), "command": each.command(marker), "retries": RETRIES if each.exit_code else SPARE_RETRIES}
+        for each in work
+    ]
     folder.joinpath("work.json").write_text(json.dumps(rows))
     folder.joinpath("chaos_dag.py").write_text(_DAG)
 
@@ -90,14 +95,13 @@ COMMON = dict(
     resource_config=ResourceConfig.with_cpu(cpu=1, ram="64m"),
     environment={{"env_vars": {{"{TASK_ENV}": "{{{{ ti.task_id }}}}/{{{{ ti.map_index }}}}"}}}},
     poll_interval=2,
-    retries={RETRIES},
     retry_delay=timedelta(seconds=2),
 )
 
 with DAG("{DAG_ID}", schedule=None, max_active_tasks=100):
     for task_id, rows in groupby(ROWS, key=lambda row: row["task_id"]):
         rows = sorted(rows, key=lambda row: row["map_index"])
-        common = dict(task_id=task_id, deferrable=rows[0]["deferrable"], **COMMON)
+        common = dict(task_id=task_id, deferrable=rows[0]["deferrable"], retries=rows[0]["retries"], **COMMON)
         if rows[0]["map_index"] < 0:
             IrisSubmitJobOperator(command=rows[0]["command"], **common)
         else:
