@@ -29,6 +29,9 @@ from fray_airflow.status import JobStatus, TaskStatus, Worker
 
 STATUS, TASKS, WORKERS, LOGS = "status", "tasks", "workers", "logs"
 
+_PASSING = ("internal", "unknown", "resource_exhausted", "data_loss")
+"""Answers to reads of a job that has answered before: whatever is wrong there, it is not the question."""
+
 SETBACK = (TaskState.FAILED, TaskState.WORKER_FAILED, TaskState.PREEMPTED)
 """How an attempt ends that people want to know of; replicas taken down with others only follow."""
 
@@ -253,7 +256,7 @@ class Seen:
                 return replace(self, failed=error)
         if isinstance(error, JobNotFoundError):
             return replace(self, due=frozenset(), missing_since=self.missing_since or now, away_since=None)
-        if unanswered or error.code == "internal":
+        if unanswered or error.code in _PASSING:
             return away
         return replace(self, failed=error)
 
