@@ -27,8 +27,10 @@ demo-real: .venv/.dev ## The same pipeline on a real Iris, a local cluster of ma
 contract: .venv/.dev ## The contract cases on the local and the real Iris, over both transports, as a table
 	$(BIN)/python -m pytest -q tests/contract tests/parity $(ARGS)
 
-test: check ## Run the checks, then the tests; ARGS="-k name" goes to pytest
-	$(BIN)/python -m pytest $(ARGS)
+# The contract's cases of one Iris are submitted together, so they stay in one process; all else runs on every core.
+test: check ## Run the checks, then all tests; ARGS="-k name" goes to the first pytest
+	$(BIN)/python -m pytest -q -n auto --ignore tests/contract $(ARGS)
+	$(BIN)/python -m pytest -q tests/contract
 
 check: .venv/.dev .tools/protos/.ready ## Check format, lint, types, layers and generated code
 	$(BIN)/ruff format --check --quiet --output-format concise .

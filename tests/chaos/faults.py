@@ -6,7 +6,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -56,6 +56,12 @@ class Faults:
         }
         if isinstance(iris, RealIrisParts):
             self.kinds["controller"] = self._controller
+
+    def keep(self, kinds: Sequence[str]) -> None:
+        """Only these from now on; all if there are none. Raises ValueError that lists the kinds."""
+        if unknown := sorted(set(kinds) - self.kinds.keys()):
+            raise ValueError(f"unknown faults {unknown}; choose from {sorted(self.kinds)}")
+        self.kinds = {kind: strike for kind, strike in self.kinds.items() if kind in kinds or not kinds}
 
     def strike(self, kind: str) -> Struck | None:
         at = time.time()

@@ -5,7 +5,7 @@
 
 Options: --seed N repeats the choice of faults, pauses and durations (not the scheduling of the machine); --minutes N
 bounds the run; --parallelism N tasks at once; --keep leaves the folder with all logs, as any violation does;
---package DIR tests another copy of the package than this checkout's.
+--kind K (repeatable) strikes only that kind; --package DIR tests another copy of the package than this checkout's.
 
 Faults: kill -9 of a task runner, of its supervisor, of a runner at the moment its launch has reached Iris, of the
 triggerer and of the scheduler (alone, or with all their children), of the API server, of the real controller; and a
@@ -46,7 +46,7 @@ def main() -> int:
     timeline = Timeline(console, time.time(), deadline=time.time() + 60 * options.minutes)
     clean = False
     try:
-        violations = stage.play(options.faults, timeline)
+        violations = stage.play(options.faults, options.kind, timeline)
         clean = not violations
     finally:
         left = stage.clear()
@@ -69,6 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=0, help="0: 4, and half a minute per fault above 5")
     parser.add_argument("--parallelism", type=int, default=4)
     parser.add_argument("--package", type=Path, default=Path(__file__).resolve().parents[2] / "fray_airflow")
+    parser.add_argument("--kind", action="append", default=[], help="of fault, as the table names it; repeatable")
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     options.minutes = options.minutes or 4 + 0.5 * max(0, options.faults - 5)

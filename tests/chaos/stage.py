@@ -6,6 +6,7 @@ import random
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +66,9 @@ class Stage:
         self._faults = Faults(self._airflow, self._iris, self._proxy, chance)
         self._struck: list[Struck] = []
 
-    def play(self, faults: int, timeline: Timeline) -> list[Violation]:
+    def play(self, faults: int, kinds: Sequence[str], timeline: Timeline) -> list[Violation]:
+        """`kinds`: which faults; none means all."""
+        self._faults.keep(kinds)
         self._open(timeline)
         self._strike(faults, timeline)
         violations = self._finish(timeline)
