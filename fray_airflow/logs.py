@@ -24,9 +24,13 @@ class LogLine:
     level: int = logging.INFO
     at: datetime | None = None
 
-    def __str__(self) -> str:
+    @property
+    def prefix(self) -> str:
         attempt = f" attempt {self.attempt}" if self.attempt else ""
-        return f"[replica {self.replica}{attempt}] {self.text}"
+        return f"[replica {self.replica}{attempt}]"
+
+    def __str__(self) -> str:
+        return f"{self.prefix} {self.text}"
 
 
 @dataclass(frozen=True, slots=True)

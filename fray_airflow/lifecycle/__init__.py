@@ -18,6 +18,7 @@ from fray_airflow.lifecycle.actions import (
     Wait,
 )
 from fray_airflow.lifecycle.conversation import Conversation
+from fray_airflow.lifecycle.log_view import LogOptions
 from fray_airflow.lifecycle.plan import Plan, PlannedJob
 from fray_airflow.lifecycle.seen import Seen, Stop
 from fray_airflow.lifecycle.step import step
@@ -27,6 +28,7 @@ __all__ = [
     "Action",
     "Conversation",
     "Finish",
+    "LogOptions",
     "LookUp",
     "Plan",
     "PlannedJob",

@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from fray_airflow.lifecycle.actions import Action, ReadLogs
+from fray_airflow.lifecycle.actions import Action, Finish, ReadLogs
+from fray_airflow.lifecycle.log_view import LogView
 from fray_airflow.lifecycle.plan import Plan
 from fray_airflow.lifecycle.seen import Seen, Stop
 from fray_airflow.lifecycle.step import step
@@ -27,18 +28,29 @@ class Conversation:
     `clock` gives the time; `tell` takes each line of the launch's story, and of its job's log.
     """
 
-    def __init__(self, plan: Plan, seen: Seen, *, clock: Callable[[], datetime], tell: Tell) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        seen: Seen,
+        *,
+        clock: Callable[[], datetime],
+        tell: Tell,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
         self.plan = plan
         self.seen = seen
         self._clock = clock
         self._tell = tell
         self._stop: Stop | None = None
         self._terminated = False
+        self._view = LogView(plan.logs, counts)
 
     def next(self) -> Action:
         before = self._after_interruption(self.seen)
         self.seen, action = step(self.plan, before, self._clock())
         self._told(before)
+        if isinstance(action, Finish) and (summary := self._view.summary()):
+            self._tell(logging.WARNING, summary)
         return action
 
     def hear(self, action: Action, reply: Any) -> None:
@@ -47,8 +59,8 @@ class Conversation:
         self.seen = before.learn(action, reply, self._clock())
         self._told(before)
         if isinstance(action, ReadLogs) and isinstance(reply, LogPage):
-            for line in reply.lines:
-                self._tell(line.level, str(line))
+            for level, text in self._view.tell(reply):
+                self._tell(level, text)
         elif isinstance(action, ReadLogs) and self.seen.deaf and not before.deaf:
             self._tell(logging.WARNING, f"The job's log cannot be read now: {reply}")
 
@@ -70,11 +82,22 @@ class Conversation:
 
     def to_json(self) -> dict[str, Any]:
         """Everything that another driver needs to go on, as one plain JSON value."""
-        return {"v": VERSION, "plan": self.plan.to_json(), "seen": self.seen.to_json()}
+        return {"v": VERSION, "plan": self.plan.to_json(), "seen": self.seen.to_json(), "lines": self._view.counts()}
 
     @staticmethod
     def resume(value: Mapping[str, Any], *, clock: Callable[[], datetime], tell: Tell) -> Conversation:
-        return Conversation(Plan.from_json(value["plan"]), Seen.from_json(value["seen"]), clock=clock, tell=tell)
+        return Conversation(
+            Plan.from_json(value["plan"]),
+            Seen.from_json(value["seen"]),
+            clock=clock,
+            tell=tell,
+            counts=value.get("lines"),
+        )
+
+    def reading(self) -> dict[str, Any]:
+        """How far the job's log has been told: the part of `to_json` that moves with every line."""
+        cursor = self.seen.cursor
+        return {"log_cursor": cursor.to_json() if cursor else None, "lines": self._view.counts()}
 
     def _after_interruption(self, seen: Seen) -> Seen:
         if self._stop is None or seen.finished_at is not None:

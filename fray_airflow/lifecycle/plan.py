@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from fray_airflow.lifecycle.log_view import ALL_LINES, LogOptions
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
@@ -24,6 +26,7 @@ class Plan:
     earlier: the jobs of earlier tries of this life of the task, newest first. One that still runs, or that succeeded
         while nobody watched, is adopted instead of launched again.
     former: the jobs of tries before the task was cleared. One that still runs is terminated before ours is launched.
+    logs: which of the job's lines are shown.
     last_try: nobody comes after this try to adopt a job that is left running.
     replicas, chips_per_replica: of each job.
     poll_interval: seconds between looks at a running job.
@@ -36,6 +39,7 @@ class Plan:
     jobs: tuple[PlannedJob, ...]
     earlier: tuple[PlannedJob, ...] = ()
     former: tuple[PlannedJob, ...] = ()
+    logs: LogOptions = ALL_LINES
     last_try: bool = False
     replicas: int = 1
     chips_per_replica: int = 0
@@ -53,6 +57,7 @@ class Plan:
         """Plain JSON values, so that a trigger can carry the plan."""
         return {
             "jobs": [[job.job_id, job.token] for job in self.jobs],
+            "logs": self.logs.to_json(),
             "last_try": self.last_try,
             "replicas": self.replicas,
             "chips_per_replica": self.chips_per_replica,
@@ -73,5 +78,6 @@ class Plan:
             key: value[key] for key in Plan.__dataclass_fields__ if key in value and key not in ("earlier", "former")
         }
         known["jobs"] = tuple(PlannedJob(*job) for job in value["jobs"])
+        known["logs"] = LogOptions.from_json(value.get("logs") or {})
         known["deadline"] = value.get("deadline") and datetime.fromisoformat(value["deadline"])
         return Plan(**known)

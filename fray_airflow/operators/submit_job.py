@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -16,7 +17,7 @@ from fray_airflow.exceptions import for_airflow
 from fray_airflow.from_fray import from_fray
 from fray_airflow.hooks import IrisHook
 from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
-from fray_airflow.lifecycle import Action, Finish, Stop, Wait
+from fray_airflow.lifecycle import Action, Finish, LogOptions, Stop, Wait
 from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
 from fray_airflow.operators.launch import HURRY_SECONDS, Launch
 from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
@@ -30,6 +31,8 @@ from fray_airflow.units import parse_duration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+_LEVELS = {name.lower(): logging.getLevelNamesMapping()[name] for name in ("DEBUG", "INFO", "WARNING", "ERROR")}
 
 _DEFERRAL_SLACK = timedelta(minutes=2)
 """The trigger ends the job at the deadline; Airflow's own timer is there for a trigger that cannot."""
@@ -63,6 +66,8 @@ class IrisSubmitJobOperator(BaseOperator):
     priority_band: "production", "interactive", "batch" or "system"; None leaves it to Iris.
     outage_tolerance: how long the controller may be away before the task fails; the job goes on and the next try
         adopts it. One hour, since an upgrade of a controller takes minutes and a lost watch costs a retry.
+    show_logs, log_replica, log_min_level, log_max_lines: which lines of the job the task's log shows: none, one
+        replica's, those from a level on ("warning"), so many. A result is found among them all.
     on_kill_action: "terminate" ends the job when the task is marked or cleared; "keep" lets it run.
 
     marin-fray's own ResourceConfig, Entrypoint and EnvironmentConfig are taken as well.
@@ -120,6 +125,10 @@ class IrisSubmitJobOperator(BaseOperator):
         secrets: Mapping[str, str] | None = None,
         secrets_as_env: bool = False,
         no_retry_exit_codes: Sequence[int] = (),
+        show_logs: bool = True,
+        log_replica: int | None = None,
+        log_min_level: str | None = None,
+        log_max_lines: int | None = None,
         outage_tolerance: timedelta | float = 3600,
         on_kill_action: str = "terminate",
         **kwargs: Any,
@@ -150,6 +159,10 @@ class IrisSubmitJobOperator(BaseOperator):
         self.processes_per_task = processes_per_task
         self.priority_band = priority_band
         self.ports = ports
+        self.show_logs = show_logs
+        self.log_replica = log_replica
+        self.log_min_level = log_min_level
+        self.log_max_lines = log_max_lines
         self.outage_tolerance = outage_tolerance
         self.on_kill_action = on_kill_action
         self.job_url = ""
@@ -209,6 +222,7 @@ class IrisSubmitJobOperator(BaseOperator):
             end_orphans=self.wait_for_completion and self.on_kill_action == "terminate",
             poll_interval=parse_duration(self.poll_interval).total_seconds(),
             placement_timeout=_seconds(self.placement_timeout),
+            logs=self._log_options(),
             deadline=deadline_of(context, self.execution_timeout),
             outage_tolerance=parse_duration(self.outage_tolerance).total_seconds(),
         )
@@ -285,6 +299,10 @@ class IrisSubmitJobOperator(BaseOperator):
             self.job_url = job_url(dashboard_url, job_id)
             self._ti.xcom_push(key=JOB_URL_KEY, value=self.job_url)
 
+    def _log_options(self) -> LogOptions:
+        level = logging.NOTSET if self.log_min_level is None else _LEVELS[self.log_min_level.lower()]
+        return LogOptions(self.show_logs, self.log_replica, level, self.log_max_lines)
+
     def _tell(self, level: int, text: str) -> None:
         self.log.log(level, "%s", text)
 
@@ -322,6 +340,13 @@ class IrisSubmitJobOperator(BaseOperator):
                     parse_duration(value)
                 except ValueError as error:
                     faults.append(f"{name}: {error}")
+        if self.log_min_level is not None and self.log_min_level.lower() not in _LEVELS:
+            faults.append(f"log_min_level={self.log_min_level!r} is unknown; choose from {', '.join(_LEVELS)}")
+        faults.extend(
+            f"{name}={getattr(self, name)!r} is not a whole number from 0 on"
+            for name in ("log_replica", "log_max_lines")
+            if not _is_count(getattr(self, name))
+        )
         faults.extend(check_references(self.secrets))
         if faults:
             raise for_airflow(InvalidSpecError(f"IrisSubmitJobOperator {self.task_id!r}", faults))
@@ -334,3 +359,7 @@ class IrisSubmitJobOperator(BaseOperator):
 
 def _seconds(value: timedelta | float | str | None) -> float | None:
     return None if value is None else parse_duration(value).total_seconds()
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)

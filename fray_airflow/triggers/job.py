@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from fray_airflow.errors import FrayError, IrisAuthError, IrisError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.lifecycle import Action, Conversation, Finish, Submit, Wait
 from fray_airflow.task_state import ask_current_job, ask_task_state, somebody_asked
+from fray_airflow.triggers.bookmark import Bookmark
 from fray_airflow.triggers.race import hold_back
 
 _AIRFLOW_CALLS_ON_KILL = hasattr(BaseTrigger, "on_kill")
@@ -105,7 +107,8 @@ class IrisJobTrigger(BaseTrigger):
         return {"error": end.error.to_json()} if end.error is not None else {"result": end.result}
 
     async def _watch(self) -> Finish:
-        talk = Conversation.resume(self.launch, clock=lambda: datetime.now(UTC), tell=self._tell)
+        bookmark = Bookmark(self.task_instance)
+        talk = await self._resumed(bookmark)
         hook = IrisHook(self.iris_conn_id)
         client, renewed = await hook.get_async_conn(), False
         try:
@@ -117,9 +120,19 @@ class IrisJobTrigger(BaseTrigger):
                     client, renewed = await hook.get_async_conn(), True
                     continue
                 talk.hear(action, reply)
+                if isinstance(action, Wait):
+                    await bookmark.keep(self.job_id, talk.reading())
         finally:
             await client.close()
         return action
+
+    async def _resumed(self, bookmark: Bookmark) -> Conversation:
+        """From where the worker stopped, or from where a trigger that died had come since."""
+        launch = self.launch
+        if kept := await bookmark.read(self.job_id):
+            launch = {**launch, "lines": kept["lines"], "seen": {**launch["seen"], "log_cursor": kept["log_cursor"]}}
+            self._tell(logging.WARNING, "Another triggerer goes on here. The job's latest lines may be shown again.")
+        return Conversation.resume(launch, clock=lambda: datetime.now(UTC), tell=self._tell)
 
     def _tell(self, level: int, text: str) -> None:
         self.log.log(level, "%s", text)

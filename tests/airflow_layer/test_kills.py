@@ -112,8 +112,8 @@ def test_a_worker_that_gets_no_answer_from_airflow_leaves_the_job(scripted, supe
     started = time.monotonic()
     with pytest.raises(errors.IrisUnavailableError):
         killed_while_watching(scripted, submit())
-    assert time.monotonic() - started < 6
-    assert job_state(scripted) == "RUNNING"
+    assert time.monotonic() - started < LONGEST_WAIT
+    assert scripted.calls["TerminateJob"] == 0
 
 
 def test_a_kill_during_submission_ends_the_job_that_comes_of_it(scripted, supervisor, monkeypatch):
@@ -140,7 +140,7 @@ def test_a_job_that_is_to_be_kept_survives_a_kill(scripted, supervisor):
     supervisor.state = "failed"
     with pytest.raises(errors.IrisUnavailableError):
         killed_while_watching(scripted, submit(on_kill_action="keep"))
-    assert job_state(scripted) == "RUNNING"
+    assert scripted.calls["TerminateJob"] == 0
 
 
 def test_airflows_own_timer_ends_the_job(scripted, supervisor):
