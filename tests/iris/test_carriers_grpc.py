@@ -123,11 +123,13 @@ def test_a_bare_host_that_speaks_connect_is_found_out_once_and_logged_once(mode,
     caplog.set_level(logging.INFO, "fray_airflow")
     iris = FakeIris()
     with HttpServer(iris.over_http) as connect:
-        for _ in range(2):
-            (me,) = run(mode, connect.authority, operations.whoami(), token=TOKEN)
-            assert me.user_id == "anonymous"
+        run(mode, connect.authority, operations.whoami(), token=TOKEN)
+        # However often gRPC knocked to find out, the second client knows the way.
+        knocked = connect.connections
+        (me,) = run(mode, connect.authority, operations.whoami(), token=TOKEN)
+        assert me.user_id == "anonymous"
         assert [request.method for request in connect.requests] == ["GetCurrentUser"] * 2
-        assert connect.connections == 3
+        assert connect.connections == knocked + 1
     said = [record.getMessage() for record in caplog.records if "speaks" in record.getMessage()]
     assert said == [f"Iris at {connect.authority} speaks Connect"]
 
