@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real contract test check protos requirements package-test clean
+.PHONY: help setup demo demo-real contract chaos chaos-short test check protos requirements package-test clean
 
 BIN := .venv/bin
 UV := .tools/bin/uv
@@ -26,6 +26,12 @@ demo-real: .venv/.dev ## The same pipeline on a real Iris, a local cluster of ma
 
 contract: .venv/.dev ## The contract cases on the local and the real Iris, over both transports, as a table
 	$(BIN)/python -m pytest -q tests/contract tests/parity $(ARGS)
+
+chaos: .venv/.dev ## Kill parts of a real Airflow and a real Iris at random while 40 tasks run (8 minutes)
+	$(BIN)/python tests/chaos/run.py --faults 40 --tasks 40 --iris real $(ARGS)
+
+chaos-short: .venv/.dev ## Five faults, ten tasks, the embedded Iris (2 minutes)
+	$(BIN)/python tests/chaos/run.py --faults 5 --tasks 10 --iris local $(ARGS)
 
 # The contract's cases of one Iris are submitted together, so they stay in one process; all else runs on every core.
 test: check ## Run the checks, then all tests; ARGS="-k name" goes to the first pytest

@@ -25,6 +25,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {**modules[0], "python-modules": ["fray_airflow.triggers.job", "fray_airflow.triggers.placement"]}
         ],
+        "task-decorators": [{"name": "iris", "class-name": "fray_airflow.decorators.iris_task"}],
         "extra-links": ["fray_airflow.links.IrisJobLink"],
         "connection-types": [
             {

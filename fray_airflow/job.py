@@ -11,6 +11,7 @@ from typing import Any
 from fray_airflow.devices import GpuConfig
 from fray_airflow.errors import InvalidSpecError
 from fray_airflow.resources import MAX_REPLICAS, ResourceConfig
+from fray_airflow.results import ResultOptions
 from fray_airflow.states import PriorityBand
 from fray_airflow.units import parse_duration
 
@@ -31,6 +32,7 @@ class Entrypoint:
     function: Callable[..., Any] | None = None
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    result: ResultOptions | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.command, str):
@@ -57,11 +59,18 @@ class Entrypoint:
 
     @staticmethod
     def from_callable(
-        function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        function: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        result: ResultOptions | None = None,
     ) -> Entrypoint:
-        """Runs a Python function in each replica. It is pickled by value at submit; its imports must exist there."""
+        """Runs a Python function in each replica. It is pickled by value at submit; its imports must exist there.
+
+        With `result`, what it returns is sent home; without, only a marked line is.
+        """
         _refuse_text("args", args)
-        return Entrypoint(function=function, args=tuple(args), kwargs=dict(kwargs or {}))
+        return Entrypoint(function=function, args=tuple(args), kwargs=dict(kwargs or {}), result=result)
 
 
 def _refuse_text(name: str, value: object) -> None:

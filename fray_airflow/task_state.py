@@ -15,7 +15,8 @@ STATE_SECONDS = 2.0
 CLEARED = "no_status"
 """Airflow has no name for the state of a task instance that was just cleared; its pages say this."""
 
-_WANTED = ("running", "deferred")
+_ENDED = ("restarting", "failed", "success", "skipped", "upstream_failed", "removed")
+_WATCHED = ("running", "deferred")
 
 
 def read_task_state(ti: Any) -> str | None:
@@ -32,13 +33,19 @@ def read_task_state(ti: Any) -> str | None:
         return None
 
 
-def somebody_asked(state: str | None) -> bool:
-    """Whether a kill in this state was meant: by mark failed, mark success or clear.
+def worker_kill_was_meant(state: str | None) -> bool:
+    """Whether a worker that is killed in this state was killed because of its task: marked, or cleared while it ran.
 
-    A kill while the task is still `running` or `deferred` comes from an eviction, a deploy, a restart of the API server
-    or a triggerer that stalled; the next try, or the other triggerer, goes on with the job.
+    In every other state there is a next try that adopts the job. Still `running`: an eviction, a deploy, an API server
+    that went away. Already `queued`: a new scheduler has taken the task back from an orphaned worker.
     """
-    return state is not None and state not in _WANTED
+    return state in _ENDED
+
+
+def trigger_kill_was_meant(state: str | None) -> bool:
+    """The same for a trigger. While it is deferred its task has no worker that could be lost, so a task that is neither
+    `deferred` nor `running` by now was marked or cleared."""
+    return state is not None and state not in _WATCHED
 
 
 def ask_task_state(ti: Any) -> str | None:

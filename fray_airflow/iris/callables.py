@@ -28,11 +28,11 @@ def callable_files(entrypoint: Entrypoint) -> dict[str, bytes]:
     facts = {
         "python": list(sys.version_info[:2]),
         "function": getattr(entrypoint.function, "__qualname__", repr(entrypoint.function)),
+        "result": entrypoint.result and entrypoint.result.to_json(),
     }
+    shipped = resources.files("fray_airflow.iris.shipped")
     return {
-        f"{FOLDER}/run_callable.py": resources.files("fray_airflow.iris.shipped")
-        .joinpath("run_callable.py")
-        .read_bytes(),
+        **{f"{FOLDER}/{name}": shipped.joinpath(name).read_bytes() for name in ("run_callable.py", "push_result.py")},
         f"{FOLDER}/callable.json": json.dumps(facts).encode(),
         f"{FOLDER}/callable.pkl": pickle_call(entrypoint),
         **_cloudpickle_files(),

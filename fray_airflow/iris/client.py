@@ -143,6 +143,10 @@ class IrisClient:
         """The last lines of one replica, all its attempts together."""
         return self.run(operations.log_tail(job_id, replica, since_ms=since_ms, lines=lines))
 
+    def result_entries(self, job_id: str, replica: int, attempt: int, *, since_ms: int = 0) -> tuple[str, ...]:
+        """The envelope of what a function returned, as text: see `fray_airflow.results`. Empty if none has come."""
+        return self.run(operations.result_entries(job_id, replica, attempt, since_ms=since_ms))
+
     def workers(self, contains: str = "") -> list[Worker]:
         return self.run(operations.workers(contains))
 
@@ -261,6 +265,9 @@ class AsyncIrisClient:
 
     async def log_tail(self, job_id: str, replica: int, *, since_ms: int = 0, lines: int = 20) -> LogPage:
         return await self.run(operations.log_tail(job_id, replica, since_ms=since_ms, lines=lines))
+
+    async def result_entries(self, job_id: str, replica: int, attempt: int, *, since_ms: int = 0) -> tuple[str, ...]:
+        return await self.run(operations.result_entries(job_id, replica, attempt, since_ms=since_ms))
 
     async def workers(self, contains: str = "") -> list[Worker]:
         return await self.run(operations.workers(contains))

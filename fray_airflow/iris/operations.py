@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fray_airflow.iris import calls, read
 from fray_airflow.iris._gen.controller_pb2 import Controller
 from fray_airflow.iris._gen.job_pb2 import GetCurrentUserRequest
-from fray_airflow.iris._gen.logging_pb2 import MATCH_SCOPE_PREFIX, FetchLogsRequest
+from fray_airflow.iris._gen.logging_pb2 import MATCH_SCOPE_EXACT, MATCH_SCOPE_PREFIX, FetchLogsRequest
 from fray_airflow.iris._gen.vm_pb2 import AutoscalerStatus
 from fray_airflow.logs import LogCursor, LogPage
 from fray_airflow.states import JobState
@@ -137,3 +137,14 @@ def log_tail(job_id: str, replica: int, *, since_ms: int = 0, lines: int = 20) -
         job_id,
         patient=False,
     )
+
+
+def result_entries(job_id: str, replica: int, attempt: int, *, since_ms: int = 0) -> Operation[tuple[str, ...]]:
+    """The envelope that one attempt of one replica has pushed, as text; empty if there is none."""
+    # The last one: an entry whose reply was lost is pushed again.
+    request = FetchLogsRequest(
+        source=f"{job_id}/{replica}:{attempt}.result", match_scope=MATCH_SCOPE_EXACT, tail=True, max_lines=1
+    )
+    if since_ms:
+        request.since_ms = since_ms - 1
+    return Operation(calls.FETCH_LOGS, request.SerializeToString(), read.entry_texts, job_id, patient=False)

@@ -73,6 +73,11 @@ def log_page(reply: bytes, cursor: LogCursor, max_lines: int) -> LogPage:
     return LogPage(lines, cursor.advanced(response.cursor), full=len(response.entries) >= max_lines)
 
 
+def entry_texts(reply: bytes) -> tuple[str, ...]:
+    """What was pushed under a key, in order."""
+    return tuple(entry.data for entry in FetchLogsResponse.FromString(reply).entries)
+
+
 def _job(job: job_pb2.JobStatus, request: Controller.LaunchJobRequest) -> JobStatus:
     return JobStatus(
         job_id=job.job_id,

@@ -79,6 +79,19 @@ class ReadTail:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadResult:
+    """What the function returned, or raised, in one attempt of one replica."""
+
+    job_id: str
+    replica: int
+    attempt: int
+    since_ms: int
+
+    def on(self, client: Any) -> Any:
+        return client.result_entries(self.job_id, self.replica, self.attempt, since_ms=self.since_ms)
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate:
     job_id: str
 
@@ -99,5 +112,5 @@ class Finish:
     error: IrisError | None = None
 
 
-Call = LookUp | ReadStatus | ReadTasks | ReadWorkers | ReadLogs | ReadTail | Terminate
+Call = LookUp | ReadStatus | ReadTasks | ReadWorkers | ReadLogs | ReadTail | ReadResult | Terminate
 Action = Call | Submit | Wait | Finish

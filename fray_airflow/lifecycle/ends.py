@@ -13,7 +13,8 @@ from fray_airflow.errors import (
     JobTimeoutError,
     UnschedulableError,
 )
-from fray_airflow.lifecycle.actions import Finish
+from fray_airflow.lifecycle.actions import TAIL_LINES, Finish
+from fray_airflow.lifecycle.delivery import not_delivered
 from fray_airflow.lifecycle.plan import Plan
 from fray_airflow.lifecycle.report import report
 from fray_airflow.lifecycle.seen import Seen
@@ -32,6 +33,7 @@ class Failure:
     exit_code: int
     error: str
     seconds: float
+    attempt: int = 0
 
 
 def first_failure(tasks: tuple[TaskStatus, ...]) -> Failure | None:
@@ -45,7 +47,7 @@ def first_failure(tasks: tuple[TaskStatus, ...]) -> Failure | None:
     if not failed:
         return None
     replica, attempt = min(failed, key=lambda each: (each[1].finished_at or _FOREVER, each[0]))
-    return Failure(replica, attempt.exit_code, attempt.error, _seconds(attempt))
+    return Failure(replica, attempt.exit_code, attempt.error, _seconds(attempt), attempt.attempt_id)
 
 
 def _failed(attempts: list[tuple[int, AttemptStatus]]) -> list[tuple[int, AttemptStatus]]:
@@ -56,7 +58,8 @@ def end_of(plan: Plan, seen: Seen) -> Finish:
     """The end of the launch. An unknown state never counts as success."""
     status = seen.status
     if status is not None and status.state is JobState.SUCCEEDED:
-        return Finish(result=report(plan, seen))
+        lost = not_delivered(plan, seen)
+        return Finish(error=lost) if lost else Finish(result=report(plan, seen))
     if status is None:
         raise ValueError("a job that was not seen has no end")
     return Finish(error=_error(plan, seen, status))
@@ -66,7 +69,7 @@ def _error(plan: Plan, seen: Seen, status: JobStatus) -> IrisError:
     failure = first_failure(seen.tasks)
     kind, text = _cause(plan, seen, status, failure)
     return kind(
-        f"{status.job_id} {text}{_tail(seen, failure)}",
+        f"{status.job_id} {text}{_raised(seen, failure) or _tail(seen, failure)}",
         job_id=status.job_id,
         state=status.state.name,
         exit_code=failure.exit_code if failure else None,
@@ -83,7 +86,7 @@ def _cause(plan: Plan, seen: Seen, status: JobStatus, failure: Failure | None) -
                 f"{plan.job_timeout:g} s. Raise job_timeout, or let the job save its state and go on in a retry."
             )
         case JobState.FAILED if failure:
-            return JobFailedError, f"FAILED: {_exit(failure)}"
+            return JobFailedError, f"FAILED: {_exception(seen, failure) or _exit(failure)}"
         case JobState.KILLED:
             return JobKilledError, "was KILLED by somebody outside Airflow. Clear the task to run it again."
         case JobState.WORKER_FAILED:
@@ -108,6 +111,24 @@ def _exit(failure: Failure) -> str:
     return (
         f"{where} ended with exit code {failure.exit_code}. Its program failed: read its last lines, fix it, and retry."
     )
+
+
+def _exception(seen: Seen, failure: Failure) -> str:
+    raised = seen.results.get(failure.replica, {}).get("error")
+    return (
+        f"replica {failure.replica} raised {raised['type']}: {raised['message']}. Fix the function, and retry."
+        if raised
+        else ""
+    )
+
+
+def _raised(seen: Seen, failure: Failure | None) -> str:
+    """The end of the traceback: the lines of a log may hold other things between."""
+    raised = seen.results.get(failure.replica, {}).get("error") if failure else None
+    if not raised:
+        return ""
+    lines = "".join(f"\n  {line[:500]}" for line in str(raised["traceback"]).splitlines()[-TAIL_LINES:])
+    return f"\nIts traceback ends:{lines}"
 
 
 def _tail(seen: Seen, failure: Failure | None) -> str:

@@ -27,6 +27,7 @@ class Plan:
         while nobody watched, is adopted instead of launched again.
     former: the jobs of tries before the task was cleared. One that still runs is terminated before ours is launched.
     logs: which of the job's lines are shown.
+    result: whose return value is awaited: "none", "first" (replica 0) or "all".
     last_try: nobody comes after this try to adopt a job that is left running.
     replicas, chips_per_replica: of each job.
     poll_interval: seconds between looks at a running job.
@@ -40,6 +41,7 @@ class Plan:
     earlier: tuple[PlannedJob, ...] = ()
     former: tuple[PlannedJob, ...] = ()
     logs: LogOptions = ALL_LINES
+    result: str = "none"
     last_try: bool = False
     replicas: int = 1
     chips_per_replica: int = 0
@@ -58,6 +60,7 @@ class Plan:
         return {
             "jobs": [[job.job_id, job.token] for job in self.jobs],
             "logs": self.logs.to_json(),
+            "result": self.result,
             "last_try": self.last_try,
             "replicas": self.replicas,
             "chips_per_replica": self.chips_per_replica,

@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+from fray_airflow.lifecycle.delivery import delivered
 from fray_airflow.lifecycle.plan import Plan
 from fray_airflow.lifecycle.seen import Seen
 from fray_airflow.status import TaskStatus, Worker
@@ -34,7 +35,7 @@ def report(plan: Plan, seen: Seen) -> dict[str, Any]:
         "failure_count": status.failure_count,
         "preemption_count": status.preemption_count,
         "chip_seconds": round(_attempt_seconds(seen.tasks) * plan.chips_per_replica, 3),
-        "result": seen.result,
+        "result": delivered(plan, seen),
     }
 
 

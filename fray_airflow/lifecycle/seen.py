@@ -15,6 +15,7 @@ from fray_airflow.lifecycle.actions import (
     Action,
     LookUp,
     ReadLogs,
+    ReadResult,
     ReadStatus,
     ReadTail,
     ReadTasks,
@@ -24,6 +25,7 @@ from fray_airflow.lifecycle.actions import (
     Wait,
 )
 from fray_airflow.logs import LogCursor, LogLine, LogPage, find_result
+from fray_airflow.results import Envelope, read_envelope
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import JobStatus, TaskStatus, Worker
 
@@ -54,9 +56,12 @@ class Seen:
     stale: the job changed since its replicas were read.
     places, setbacks: where all replicas were last seen; per replica its latest attempt that is known to have failed.
     away_since, missing_since: since when no call succeeds; since when the controller does not know the job.
+    back_at: when a call succeeded again after others had not.
     pause: the last call was not answered, so wait before the next.
     finished_at: when its end was seen, and again when its replicas were read after it.
     quiet, deaf: the last read of the log brought nothing; it failed.
+    results, asked, unread: what functions returned or raised, by replica; who was asked since the last wait, with or
+        without success; why the last asking failed.
     stop, terminated: why the job is ended by us; it was told so. farewell: it was tried once, at least.
     """
 
@@ -80,11 +85,15 @@ class Seen:
     running_at: datetime | None = None
     away_since: datetime | None = None
     missing_since: datetime | None = None
+    back_at: datetime | None = None
     pause: bool = False
     finished_at: datetime | None = None
     quiet: bool = False
     deaf: bool = False
     tail: tuple[LogLine, ...] | None = None
+    results: Mapping[int, Envelope] = field(default_factory=dict)
+    asked: frozenset[int] = frozenset()
+    unread: IrisError | None = None
     stop: Stop | None = None
     terminated: bool = False
     farewell: bool = False
@@ -93,7 +102,7 @@ class Seen:
         """What is known after `action` brought `reply`, which is an IrisError if it failed."""
         if isinstance(reply, IrisError):
             return self._learn_error(action, reply, now)
-        seen = replace(self, away_since=None)
+        seen = replace(self, away_since=None, back_at=now if self.away_since else self.back_at)
         match action:
             case LookUp(job_id):
                 # An outage of submitting ends with a job, or looking up and submitting might take turns for ever.
@@ -112,6 +121,10 @@ class Seen:
                 return seen._learn_logs(reply)
             case ReadTail():
                 return replace(seen, tail=tuple(reply.lines))
+            case ReadResult(replica=replica):
+                envelopes = [envelope for text in reply if (envelope := read_envelope(text)) is not None]
+                results = {**self.results, replica: envelopes[-1]} if envelopes else self.results
+                return replace(seen, results=results, asked=self.asked | {replica}, unread=None)
             case Terminate(job_id) if job_id != self.job_id:
                 return replace(seen, found={**self.found, job_id: None})
             case Terminate():
@@ -119,9 +132,13 @@ class Seen:
             case Wait():
                 # A finished job changes no more; only its last lines are still on their way.
                 due = ({LOGS} if self.finished_at else {STATUS, LOGS}) | ({TASKS} if self.stale else set())
-                return replace(self, due=frozenset(due), pause=False)
+                return replace(self, due=frozenset(due), pause=False, asked=frozenset())
             case _:
                 raise TypeError(f"{action!r} has no reply")
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status is not None and self.status.state is JobState.SUCCEEDED
 
     def adopt(self, status: JobStatus, now: datetime) -> Seen:
         """Makes a job that was found the one to watch."""
@@ -226,8 +243,7 @@ class Seen:
         match action:
             case LookUp(job_id) if isinstance(error, JobNotFoundError):
                 return replace(self, found={**self.found, job_id: None})
-            case LookUp() if unanswered and (self.found or self.refused or self.away_since):
-                # Before the first answer it is more likely that the address is wrong.
+            case LookUp() if unanswered:
                 return away
             case Submit() if unanswered:
                 # The job may be there nevertheless. Look again, then submit if it is not.
@@ -242,6 +258,9 @@ class Seen:
                 return replace(self, due=self.due - {LOGS}, quiet=False, deaf=True)
             case ReadTail():
                 return replace(self, tail=())
+            case ReadResult(replica=replica) if unanswered or error.code in _PASSING or not self.succeeded:
+                # The end of the job is known; only what it returned is not, or what a failed one raised.
+                return replace(self, asked=self.asked | {replica}, unread=error)
             case ReadWorkers():
                 return replace(self, due=self.due - {WORKERS})
             case Terminate(job_id) if isinstance(error, JobNotFoundError) and job_id != self.job_id:

@@ -26,6 +26,7 @@ from fray_airflow.lifecycle.actions import (
     Wait,
 )
 from fray_airflow.lifecycle.claim import claim
+from fray_airflow.lifecycle.delivery import is_awaited, next_result, read_of
 from fray_airflow.lifecycle.ends import end_of, first_failure
 from fray_airflow.lifecycle.plan import Plan
 from fray_airflow.lifecycle.seen import LOGS, STATUS, TASKS, WORKERS, Seen, Stop
@@ -37,6 +38,8 @@ MISSING_GRACE = timedelta(seconds=60)
 
 LAST_LINES_GRACE = timedelta(seconds=2)
 """Iris shows lines about 1.5 s after they are written, so also after the end of the job."""
+CATCH_UP_GRACE = timedelta(seconds=8)
+"""After an outage its workers deliver what they held back within 5 s."""
 LONGEST_DRAIN = timedelta(seconds=30)
 DRAIN_INTERVAL = 0.5
 
@@ -91,11 +94,16 @@ def _watch(plan: Plan, seen: Seen, now: datetime) -> Action:
     if seen.finished_at is None:
         return Wait(_until_next_look(plan, seen, now))
     # An end that was seen counts, even if nothing more can be learnt of it.
-    if _given_up(plan, seen, now) is None and not _drained(seen, now):
-        return Wait(_until_next_look(plan, seen, now) if seen.away_since else DRAIN_INTERVAL)
+    if (question := next_result(plan, seen)) is not None:
+        return question
+    if _given_up(plan, seen, now) is None and (not _drained(seen, now) or is_awaited(plan, seen, now)):
+        away = seen.away_since or seen.unread
+        return Wait(_until_next_look(plan, seen, now) if away else DRAIN_INTERVAL)
     failure = first_failure(seen.tasks)
     if failure is not None and seen.tail is None and seen.cursor is not None and _ended_badly(seen):
         return ReadTail(seen.cursor, failure.replica)
+    if failure is not None and plan.result != "none" and not seen.asked and _ended_badly(seen):
+        return read_of(seen, failure.replica, failure.attempt)
     return end_of(plan, seen)
 
 
@@ -157,11 +165,12 @@ def _drained(seen: Seen, now: datetime) -> bool:
     if seen.finished_at is None or seen.stale:
         return False
     waited = now - seen.finished_at
-    return (seen.quiet and waited >= LAST_LINES_GRACE) or waited >= LONGEST_DRAIN
+    caught_up = seen.back_at is None or now - seen.back_at >= CATCH_UP_GRACE
+    return (seen.quiet and caught_up and waited >= LAST_LINES_GRACE) or waited >= LONGEST_DRAIN
 
 
 def _ended_badly(seen: Seen) -> bool:
-    return seen.status is not None and seen.status.state is not JobState.SUCCEEDED
+    return seen.status is not None and not seen.succeeded
 
 
 def _stopped(plan: Plan, seen: Seen) -> IrisError:

@@ -12,27 +12,32 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralError, TaskDeferralTimeout
 
-from fray_airflow.errors import FrayError, InvalidSpecError, IrisError
+from fray_airflow.errors import FrayError, InvalidSpecError, IrisError, IrisUnavailableError
 from fray_airflow.exceptions import for_airflow
 from fray_airflow.from_fray import from_fray
 from fray_airflow.hooks import IrisHook
 from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
 from fray_airflow.lifecycle import Action, Finish, LogOptions, Stop, Wait
 from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
+from fray_airflow.operators.delivery import unpack_result
 from fray_airflow.operators.launch import HURRY_SECONDS, Launch
 from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
 from fray_airflow.operators.secrets import check_references, resolve
 from fray_airflow.operators.spec import build_job, is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
-from fray_airflow.task_state import JOB_ID_KEY, read_task_state, somebody_asked
+from fray_airflow.task_state import JOB_ID_KEY, read_task_state, worker_kill_was_meant
 from fray_airflow.triggers.job import IrisJobTrigger
 from fray_airflow.units import parse_duration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from fray_airflow.iris import IrisClient
+
 _LEVELS = {name.lower(): logging.getLevelNamesMapping()[name] for name in ("DEBUG", "INFO", "WARNING", "ERROR")}
+
+_CONTACT_INTERVAL = 3.0
 
 _DEFERRAL_SLACK = timedelta(minutes=2)
 """The trigger ends the job at the deadline; Airflow's own timer is there for a trigger that cannot."""
@@ -98,6 +103,9 @@ class IrisSubmitJobOperator(BaseOperator):
     }
     operator_extra_links = (IrisJobLink(),)
     ui_color = "#dfe9f5"
+
+    first_contact_seconds: ClassVar[float] = 60
+    """How long a first try waits for a controller that has not answered at all: long enough for one that restarts."""
 
     defer_after_seconds: ClassVar[float] = 10
     """How long a deferrable task stays on its worker after submission: a short job ends there, without a triggerer."""
@@ -184,7 +192,11 @@ class IrisSubmitJobOperator(BaseOperator):
         self.job_url = event.get("job_url", "")
         if "error" in event:
             self._fail(IrisError.from_json(event["error"]))
-        return event["result"]
+        self._ti = context["ti"]
+        try:
+            return self._returned(event["result"])
+        except FrayError as error:
+            self._fail(error)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Airflow comes back here when a trigger crashed or outlived its time too. Without a next try, the job ends."""
@@ -201,7 +213,7 @@ class IrisSubmitJobOperator(BaseOperator):
         if launch is None or launch.talk.is_interrupted or not self.wait_for_completion:
             return
         state = read_task_state(self._ti)
-        if somebody_asked(state) and self.on_kill_action == "terminate":
+        if worker_kill_was_meant(state) and self.on_kill_action == "terminate":
             self.log.warning("The task is %s: terminating %s", state, launch.talk.interrupted_job())
             launch.end(Stop.KILLED)
         else:
@@ -215,7 +227,7 @@ class IrisSubmitJobOperator(BaseOperator):
         job = self._build_job({**resolve(self.secrets), **self._secrets})
         plan = plan_launch(
             job,
-            identity_of(context, settings, client.user()),
+            identity_of(context, settings, self._first_contact(client)),
             job_name=self.job_name,
             retries=self.retries or 0,
             max_tries=self._ti.max_tries,
@@ -223,6 +235,7 @@ class IrisSubmitJobOperator(BaseOperator):
             poll_interval=parse_duration(self.poll_interval).total_seconds(),
             placement_timeout=_seconds(self.placement_timeout),
             logs=self._log_options(),
+            result=job.entrypoint.result.senders if job.entrypoint.result is not None else "none",
             deadline=deadline_of(context, self.execution_timeout),
             outage_tolerance=parse_duration(self.outage_tolerance).total_seconds(),
         )
@@ -243,6 +256,21 @@ class IrisSubmitJobOperator(BaseOperator):
         if end is None:
             self._defer(launch)
         return self._result(end)
+
+    def _first_contact(self, client: IrisClient) -> str:
+        """Whom the controller takes us for. A controller that restarts is waited for; a first try may have a wrong
+        address, and should say so soon."""
+        first_try = self._ti.try_number == 1
+        patience = self.first_contact_seconds if first_try else parse_duration(self.outage_tolerance).total_seconds()
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return client.user()
+            except IrisUnavailableError as error:
+                if time.monotonic() > until:
+                    raise
+                self.log.warning("%s Trying again for up to %.0f s.", error, until - time.monotonic())
+                time.sleep(min(_CONTACT_INTERVAL, max(0.0, until - time.monotonic())))
 
     def _leaves_for_triggerer(self, launch: Launch) -> Callable[[Action], bool]:
         latest = time.monotonic() + self.defer_after_seconds
@@ -269,7 +297,12 @@ class IrisSubmitJobOperator(BaseOperator):
     def _result(self, end: Finish) -> Any:
         if end.error is not None:
             raise end.error
-        return end.result
+        return self._returned(dict(end.result or {}))
+
+    def _returned(self, facts: dict[str, Any]) -> Any:
+        """What the task returns of the facts of its job; a function's result is still in its envelope."""
+        options = self._entrypoint.result if self._entrypoint is not None else None
+        return facts if options is None else {**facts, "result": unpack_result(facts, options)}
 
     def _fail(self, error: FrayError) -> NoReturn:
         final = getattr(error, "exit_code", None) in self.no_retry_exit_codes

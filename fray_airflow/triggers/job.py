@@ -16,7 +16,7 @@ from asgiref.sync import sync_to_async
 from fray_airflow.errors import FrayError, IrisAuthError, IrisError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.lifecycle import Action, Conversation, Finish, Submit, Wait
-from fray_airflow.task_state import ask_current_job, ask_task_state, somebody_asked
+from fray_airflow.task_state import ask_current_job, ask_task_state, trigger_kill_was_meant
 from fray_airflow.triggers.bookmark import Bookmark
 from fray_airflow.triggers.race import hold_back
 
@@ -81,7 +81,7 @@ class IrisJobTrigger(BaseTrigger):
         if self.on_kill_action == "keep" or self.task_instance is None:
             return
         state = await sync_to_async(ask_task_state)(self.task_instance)
-        if not somebody_asked(state) and not (state and await self._is_replaced()):
+        if not trigger_kill_was_meant(state) and not (state and await self._is_replaced()):
             self.log.warning(
                 "Told to stop while the task is %s: %s goes on", state or "in an unknown state", self.job_id
             )

@@ -105,6 +105,15 @@ def test_a_worker_that_is_evicted_leaves_the_job_to_the_next_try(scripted, super
     assert scripted.calls["LaunchJob"] == 1
 
 
+def test_a_worker_whose_task_a_new_scheduler_took_back_leaves_the_job(scripted, supervisor):
+    """The task is queued again: its next try adopts."""
+    scripted.script("*", Outcome.hang())
+    supervisor.state = "queued"
+    with pytest.raises(errors.IrisUnavailableError):
+        killed_while_watching(scripted, submit())
+    assert scripted.calls["TerminateJob"] == 0
+
+
 def test_a_worker_that_gets_no_answer_from_airflow_leaves_the_job(scripted, supervisor):
     """Two seconds are waited for it, and no more."""
     scripted.script("*", Outcome.hang())

@@ -21,6 +21,7 @@ class Submit(IrisSubmitJobOperator):
     """Defers at once, so that a test need not wait until it does."""
 
     defer_after_seconds = 0
+    first_contact_seconds = 0
 
 
 def submit(**arguments):
@@ -143,6 +144,18 @@ def test_a_controller_that_goes_away_for_some_polls_ends_nothing(scripted, defer
     assert run_operator(operator).value["state"] == "SUCCEEDED"
     outage.join()
     assert scripted.calls["LaunchJob"] == 1
+
+
+def test_a_controller_that_restarts_when_a_task_starts_is_waited_for(scripted):
+    """The try is not lost for it."""
+    scripted.fault("GetCurrentUser", times=9)
+
+    class Patient(Submit):
+        first_contact_seconds = 60
+
+    with DAG("pipeline", schedule=None):
+        operator = Patient(task_id="train", command=["true"])
+    assert run_operator(operator).value["state"] == "SUCCEEDED"
 
 
 def test_without_waiting_only_id_and_state_come_back(scripted):

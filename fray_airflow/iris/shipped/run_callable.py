@@ -1,8 +1,10 @@
 """Runs a pickled function on the cluster. Shipped with the job; uses the standard library and the files beside it."""
 
 import json
+import os
 import pickle
 import sys
+import traceback
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -22,7 +24,11 @@ def main() -> None:
             f"{facts['function']} needs the module {error.name!r}, which this environment lacks. "
             "Add it to the image, to the workspace's project or to pip_packages."
         )
-    function(*args, **kwargs)
+    options = facts.get("result")
+    if options is None:
+        function(*args, **kwargs)
+    else:
+        run_for_result(facts["function"], lambda: function(*args, **kwargs), options)
 
 
 def check_python(facts: dict) -> None:
@@ -34,6 +40,38 @@ def check_python(facts: dict) -> None:
             f"{here[0]}.{here[1]}. Use an image or a workspace with Python {there[0]}.{there[1]}, "
             "or run a command instead of a function."
         )
+
+
+def run_for_result(name, call, options) -> None:
+    """Ends with exit code 0 only when the value is where the author's Airflow can read it."""
+    import push_result
+
+    try:
+        value = call()
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
+        value = None
+    except Exception as error:
+        traceback.print_exc()
+        try:
+            # Two frames: this function's and the lambda's.
+            push_result.push_exception(error, 2)
+        except push_result.ResultError as lost:
+            sys.stderr.write(f"The exception could not be sent to Airflow: {lost}\n")
+        sys.exit(1)
+    # The other replicas' values are not asked for, and a gang's worth of them is not sent for nothing.
+    if options["senders"] == "first" and replica() != 0:
+        return
+    try:
+        push_result.push_value(value, options)
+    except push_result.ResultError as error:
+        sys.exit(f"{name} returned, but its result cannot be delivered: {error}")
+
+
+def replica() -> int:
+    """IRIS_TASK_ID is `<job id>/<replica>:<attempt>`."""
+    return int(os.environ.get("IRIS_TASK_ID", "/0").rpartition("/")[2].partition(":")[0])
 
 
 if __name__ == "__main__":
