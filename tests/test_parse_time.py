@@ -9,7 +9,10 @@ import json, sys
 import airflow.sdk, airflow.triggers.base
 from airflow.sdk import DAG, BaseHook, BaseOperator, BaseOperatorLink, BaseSensorOperator, conf, task
 before = set(sys.modules)
-import fray_airflow, fray_airflow.operators, fray_airflow.sensors
+import fray_airflow, fray_airflow.operators, fray_airflow.sensors, fray_airflow.decorators
+@task.iris(resource_config={"cpu": 1})
+def train(): ...
+with DAG("parsed", schedule=None): train()
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
 HEAVY = ("cloudpickle", "google.protobuf", "grpc", "httpx", "pandas")
@@ -20,5 +23,5 @@ def test_parsing_a_dag_loads_no_rpc_or_pickling_library() -> None:
     parsed = subprocess.run([sys.executable, "-c", PARSE], capture_output=True, text=True, check=False)
     assert parsed.returncode == 0, parsed.stderr
     added = json.loads(parsed.stdout.splitlines()[-1])
-    assert "fray_airflow.operators" in added
+    assert {"fray_airflow.operators", "fray_airflow.decorators.iris"} <= set(added)
     assert [name for name in added if any(f"{name}.".startswith(f"{heavy}.") for heavy in HEAVY)] == []

@@ -50,6 +50,9 @@ def values_for(names: Iterable[str], context: Mapping[str, Any]) -> dict[str, An
     """The values by name. Raises InvalidSpecError that names those which cannot go to the cluster."""
     values, faults = {}, []
     for name in names:
+        if name not in context:
+            faults.append(f"Airflow has no {name} for this task; give the parameter {name} an argument")
+            continue
         try:
             values[name] = _plain(context[name])
         except TypeError as error:
@@ -68,9 +71,12 @@ def refusal(name: str, what: str = "") -> str:
 
 def _plain(value: Any) -> Any:
     """A copy of standard types: the cluster need not have Airflow, nor pendulum. Raises TypeError for what has none."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None:
+        return None
+    for kind in (bool, int, float, str):
         # Through a lazy proxy, isinstance sees the class of what is behind it.
-        return None if value is None else value.__class__(value)
+        if isinstance(value, kind):
+            return kind(value)
     if isinstance(value, datetime):
         # With a fixed offset: a pendulum zone is a class of pendulum's.
         return datetime.fromisoformat(value.isoformat())

@@ -54,9 +54,12 @@ class _IrisDecoratedOperator(DecoratedOperator, IrisSubmitJobOperator):
     ) -> None:
         try:
             self._options = ResultOptions(result, result_from, max_result_bytes)
-            _check(python_callable, op_args or (), op_kwargs or {}, kwargs)
         except InvalidSpecError as error:
             raise for_airflow(error) from None
+        given = [name for name in ("command", "entrypoint") if kwargs.pop(name, None) is not None]
+        if given:
+            faults = [f"{name} is given, but the function is what runs" for name in given]
+            raise for_airflow(InvalidSpecError("@task.iris", faults))
         super().__init__(
             python_callable=python_callable,
             op_args=op_args,
@@ -65,9 +68,21 @@ class _IrisDecoratedOperator(DecoratedOperator, IrisSubmitJobOperator):
             entrypoint=Entrypoint.from_callable(python_callable, result=self._options),
             **kwargs,
         )
+        # Which parameters of a mapped function have an argument is not known before it is expanded.
+        self._check_function(check_parameters=not kwargs.get("_airflow_mapped_validation_only"))
+
+    def _check_function(self, *, check_parameters: bool) -> None:
+        faults = []
+        if not self.wait_for_completion:
+            faults.append("wait_for_completion=False has no result to return; use IrisSubmitJobOperator for that")
+        if check_parameters:
+            names = wanted(self.python_callable, self.op_args, self.op_kwargs, KNOWN_CONTEXT_KEYS)
+            faults.extend(refusal(name) for name in names if name in LIVE)
+        if faults:
+            raise for_airflow(InvalidSpecError(f"@task.iris {self.task_id!r}", faults))
 
     def _execute(self, context: Context) -> Any:
-        names = wanted(self.python_callable, self.op_args, self.op_kwargs, context)
+        names = wanted(self.python_callable, self.op_args, self.op_kwargs, {*KNOWN_CONTEXT_KEYS, *context})
         self._entrypoint = Entrypoint.from_callable(
             self.python_callable,
             list(self.op_args),
@@ -96,18 +111,3 @@ def iris_task(
         decorated_operator_class=_IrisDecoratedOperator,
         **kwargs,
     )
-
-
-def _check(
-    function: Callable[..., Any], args: Collection[Any], kwargs: Mapping[str, Any], operator: Mapping[str, Any]
-) -> None:
-    faults = [
-        f"{name} is given, but the function is what runs"
-        for name in ("command", "entrypoint")
-        if operator.get(name) is not None
-    ]
-    if operator.get("wait_for_completion") is False:
-        faults.append("wait_for_completion=False has no result to return; use IrisSubmitJobOperator for that")
-    faults.extend(refusal(name) for name in wanted(function, args, kwargs, KNOWN_CONTEXT_KEYS) if name in LIVE)
-    if faults:
-        raise InvalidSpecError("@task.iris", faults)

@@ -383,7 +383,8 @@ class IrisSubmitJobOperator(BaseOperator):
         faults.extend(check_references(self.secrets))
         if faults:
             raise for_airflow(InvalidSpecError(f"IrisSubmitJobOperator {self.task_id!r}", faults))
-        if all(is_final(getattr(self, name)) for name in self.template_fields):
+        # Not self's: a subclass may render more, such as the arguments of a function, which the spec does not need.
+        if all(is_final(getattr(self, name)) for name in IrisSubmitJobOperator.template_fields):
             try:
                 self._build_job({})
             except FrayError as error:

@@ -1,6 +1,12 @@
 import json
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "real_iris"))
+
+from real_iris_fixtures import real_iris_connect  # noqa: F401
 
 from fray_airflow.local import Fleet, LocalIris
 from fray_airflow.testing.airflow import iris_connection

@@ -67,6 +67,48 @@ def test_a_sensor_lets_the_next_task_go_when_the_gang_is_placed(running, dags):
     assert len(values["announce"]) == 1
 
 
+def assert_best_rate_wins(runs):
+    # Mapped instances start in any order.
+    values = {task: [run.value for (name, _), run in sorted(runs.items()) if name == task] for task, _ in runs}
+    assert [run.state for run in runs.values()] == ["success"] * 5
+    assert [run["rate"] for run in values["train"]] == [0.03, 0.3, 1.1]
+    (best,) = values["pick_best"]
+    assert best["rate"] == 1.1
+    assert abs(best["slope"] - 3) < 0.001
+
+
+def test_functions_run_on_slices_and_the_best_result_wins(running, dags):
+    """Arguments go out and results come home: a list to three mapped jobs, their dicts to a task of Airflow's own."""
+    assert_best_rate_wins(run_dag(dags["taskflow"]))
+
+
+def test_the_same_functions_run_on_a_real_iris(real_iris_connect, connect, dags):
+    """Results come over its own log service."""
+    connect(real_iris_connect.target)
+    assert_best_rate_wins(run_dag(dags["taskflow"]))
+
+
+def test_outputs_fan_out_and_the_context_comes_along(running):
+    """Each key of the result is an XCom of its own; the date is a text, and the times the standard library's."""
+    from airflow.sdk import DAG, task
+
+    with DAG("outputs", schedule=None) as dag:
+
+        @task.iris(multiple_outputs=True)
+        def split(logical_date, run_id, *, ti_run):
+            return {"module": type(logical_date).__module__, "same": run_id == ti_run, "number": 1}
+
+        @task
+        def join(module, same, number):
+            return [module, same, number]
+
+        parts = split(ti_run="{{ ti.run_id }}")
+        join(parts["module"], parts["same"], parts["number"])
+    prepare_database()
+    runs = run_dag(dag)
+    assert runs["join", -1].value == ["datetime", True, 1]
+
+
 def test_one_operator_maps_over_specs(running):
     """`.partial().expand()` makes one job per spec, each under a name of its own."""
     from airflow.sdk import DAG

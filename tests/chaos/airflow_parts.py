@@ -36,13 +36,17 @@ _EXECUTOR_WORKER = "airflow worker -- LocalExecutor"
 
 
 class Airflow:
-    def __init__(self, home: Path, connection: dict[str, Any], parallelism: int) -> None:
+    def __init__(
+        self, home: Path, connection: dict[str, Any], parallelism: int, others: dict[str, dict[str, Any]] | None = None
+    ) -> None:
+        """`connection` is Iris; `others` are further connections by name."""
         self.home = home
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         env = plain_environment(home) | _settings(home, port, parallelism)
-        env["AIRFLOW_CONN_IRIS_DEFAULT"] = json.dumps({"conn_type": "iris", **connection})
-        self._env = env
+        connections = {"iris_default": {"conn_type": "iris", **connection}, **(others or {})}
+        env |= {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections.items()}
+        self.env = env
         self.parts = {
             name: Part(name, [sys.executable, "-m", "airflow", *arguments], env, home)
             for name, arguments in _COMMANDS.items()
@@ -56,13 +60,13 @@ class Airflow:
     def start(self) -> None:
         with (self.home / "migrate.log").open("wb") as log:
             migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
-            subprocess.run(migrate, env=self._env, stdout=log, stderr=subprocess.STDOUT, timeout=180, check=True)
+            subprocess.run(migrate, env=self.env, stdout=log, stderr=subprocess.STDOUT, timeout=180, check=True)
         for part in self.parts.values():
             part.start()
         until(lambda: self._try(self._ready), _START_SECONDS, f"Airflow's parts and its DAG (logs in {self.home})")
 
     def start_run(self) -> None:
-        self._ask("POST", f"/api/v2/dags/{DAG_ID}/dagRuns", json={"dag_run_id": RUN_ID, "logical_date": None})
+        self.ask("POST", f"/api/v2/dags/{DAG_ID}/dagRuns", json={"dag_run_id": RUN_ID, "logical_date": None})
 
     def task_instances(self) -> list[dict[str, Any]] | None:
         """None while the API server does not answer. Asked once a second at most: tasks need that server too."""
@@ -91,17 +95,17 @@ class Airflow:
 
     def _read_task_instances(self) -> list[dict[str, Any]] | None:
         path = f"/api/v2/dags/{DAG_ID}/dagRuns/{RUN_ID}/taskInstances"
-        return self._try(lambda: self._ask("GET", path, params={"limit": 500})["task_instances"])
+        return self._try(lambda: self.ask("GET", path, params={"limit": 500})["task_instances"])
 
     def returned(self, task_id: str, map_index: int) -> Any:
         path = f"/api/v2/dags/{DAG_ID}/dagRuns/{RUN_ID}/taskInstances/{task_id}/xcomEntries/return_value"
         parameters = {"map_index": map_index, "stringify": "false"}
-        return (self._try(lambda: self._ask("GET", path, params=parameters)) or {}).get("value")
+        return (self._try(lambda: self.ask("GET", path, params=parameters)) or {}).get("value")
 
     def heartbeat(self, name: str) -> float:
         """When the scheduler or the triggerer last said that it lives; 0 for never."""
         if time.monotonic() - self._health[0] > _FRESH_SECONDS:
-            self._health = (time.monotonic(), self._try(lambda: self._ask("GET", "/api/v2/monitor/health")) or {})
+            self._health = (time.monotonic(), self._try(lambda: self.ask("GET", "/api/v2/monitor/health")) or {})
         health = self._health[1]
         said = health.get(name, {}).get(f"latest_{name}_heartbeat")
         return datetime.fromisoformat(said).timestamp() if said else 0.0
@@ -127,11 +131,11 @@ class Airflow:
         self._http.close()
 
     def _ready(self) -> bool:
-        health = self._ask("GET", "/api/v2/monitor/health")
+        health = self.ask("GET", "/api/v2/monitor/health")
         alive = all(health[name]["status"] == "healthy" for name in ("scheduler", "triggerer", "dag_processor"))
-        return alive and self._ask("GET", f"/api/v2/dags/{DAG_ID}")["dag_id"] == DAG_ID
+        return alive and self.ask("GET", f"/api/v2/dags/{DAG_ID}")["dag_id"] == DAG_ID
 
-    def _ask(self, method: str, path: str, **arguments: Any) -> Any:
+    def ask(self, method: str, path: str, **arguments: Any) -> Any:
         if "authorization" not in self._http.headers:
             reply = self._http.get("/auth/token").raise_for_status()
             self._http.headers["authorization"] = f"Bearer {reply.json()['access_token']}"
