@@ -57,6 +57,7 @@ class Seen:
     places, setbacks: where all replicas were last seen; per replica its latest attempt that is known to have failed.
     away_since, missing_since: since when no call succeeds; since when the controller does not know the job.
     back_at: when a call succeeded again after others had not.
+    unsure: a submission was not answered.
     pause: the last call was not answered, so wait before the next.
     finished_at: when its end was seen, and again when its replicas were read after it.
     quiet, deaf: the last read of the log brought nothing; it failed.
@@ -86,6 +87,7 @@ class Seen:
     away_since: datetime | None = None
     missing_since: datetime | None = None
     back_at: datetime | None = None
+    unsure: bool = False
     pause: bool = False
     finished_at: datetime | None = None
     quiet: bool = False
@@ -105,8 +107,7 @@ class Seen:
         seen = replace(self, away_since=None, back_at=now if self.away_since else self.back_at)
         match action:
             case LookUp(job_id):
-                # An outage of submitting ends with a job, or looking up and submitting might take turns for ever.
-                return replace(self, found={**self.found, job_id: reply})
+                return replace(self._reached(), found={**self.found, job_id: reply})
             case Submit():
                 return seen._follow(reply, now, adopted=False)
             case ReadStatus():
@@ -186,6 +187,11 @@ class Seen:
     def stopped(self, stop: Stop) -> Seen:
         return replace(self, stop=stop)
 
+    def _reached(self) -> Seen:
+        """After a look that was answered. An outage of submitting ends only with a job: looking up and submitting might
+        take turns for ever."""
+        return self if self.unsure else replace(self, away_since=None)
+
     def _follow(self, job_id: str, now: datetime, *, adopted: bool) -> Seen:
         due = frozenset({STATUS})
         return replace(self, job_id=job_id, adopted=adopted, since=now, due=due, cursor=None, away_since=None)
@@ -242,12 +248,12 @@ class Seen:
         unanswered = isinstance(error, IrisUnavailableError)
         match action:
             case LookUp(job_id) if isinstance(error, JobNotFoundError):
-                return replace(self, found={**self.found, job_id: None})
+                return replace(self._reached(), found={**self.found, job_id: None})
             case LookUp() if unanswered:
                 return away
             case Submit() if unanswered:
                 # The job may be there nevertheless. Look again, then submit if it is not.
-                return replace(away, found={})
+                return replace(away, found={}, unsure=True)
             case Submit() if isinstance(error, JobExistsError) and self.refused is None:
                 # Perhaps it is ours: the reply to an earlier try of this very call was lost. Look again.
                 return replace(self, refused=error, found={})

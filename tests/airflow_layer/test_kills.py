@@ -1,5 +1,7 @@
 """Who ends a job, and who does not: kills of the worker and of the trigger, timeouts, crashes of the trigger."""
 
+import os
+import signal
 import threading
 import time
 from datetime import timedelta
@@ -71,18 +73,20 @@ def until(condition):
 
 
 def killed_while_watching(iris, operator, **run):
-    """Runs the operator, and kills it when its job runs, as a task runner does on SIGTERM."""
+    """Runs the operator, and kills it when its job runs: by a signal, whose handler interrupts it as in Airflow."""
 
     def kill():
         until(lambda: iris.calls["LaunchJob"] == 1 and iris.calls["ListTasks"] >= 1)
-        operator.on_kill()
+        os.kill(os.getpid(), signal.SIGUSR1)
 
+    before = signal.signal(signal.SIGUSR1, lambda *_: operator.on_kill())
     killer = threading.Thread(target=kill)
     killer.start()
     try:
         return run_operator(operator, **run)
     finally:
         killer.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_worker_killed_because_the_task_was_marked_ends_the_job_once(scripted, supervisor):
