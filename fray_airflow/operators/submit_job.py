@@ -19,10 +19,11 @@ from fray_airflow.hooks import IrisHook
 from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
 from fray_airflow.lifecycle import Action, Finish, LogOptions, Stop, Wait
 from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
+from fray_airflow.operators.checks import LEVELS, argument_faults
 from fray_airflow.operators.delivery import unpack_result
 from fray_airflow.operators.launch import HURRY_SECONDS, Launch
 from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
-from fray_airflow.operators.secrets import check_references, resolve
+from fray_airflow.operators.secrets import resolve
 from fray_airflow.operators.spec import build_job, is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from fray_airflow.iris import IrisClient
-
-_LEVELS = {name.lower(): logging.getLevelNamesMapping()[name] for name in ("DEBUG", "INFO", "WARNING", "ERROR")}
 
 _CONTACT_INTERVAL = 3.0
 
@@ -333,7 +332,7 @@ class IrisSubmitJobOperator(BaseOperator):
             self._ti.xcom_push(key=JOB_URL_KEY, value=self.job_url)
 
     def _log_options(self) -> LogOptions:
-        level = logging.NOTSET if self.log_min_level is None else _LEVELS[self.log_min_level.lower()]
+        level = logging.NOTSET if self.log_min_level is None else LEVELS[self.log_min_level.lower()]
         return LogOptions(self.show_logs, self.log_replica, level, self.log_max_lines)
 
     def _tell(self, level: int, text: str) -> None:
@@ -364,23 +363,7 @@ class IrisSubmitJobOperator(BaseOperator):
         faults = []
         if entrypoint is not None and command is not None:
             faults.append("command and entrypoint are both given; one decides")
-        if self.on_kill_action not in ("terminate", "keep"):
-            faults.append(f'on_kill_action={self.on_kill_action!r} is unknown; choose from "terminate", "keep"')
-        for name in ("poll_interval", "placement_timeout", "job_timeout", "outage_tolerance"):
-            value = getattr(self, name)
-            if value is not None and is_final(value):
-                try:
-                    parse_duration(value)
-                except ValueError as error:
-                    faults.append(f"{name}: {error}")
-        if self.log_min_level is not None and self.log_min_level.lower() not in _LEVELS:
-            faults.append(f"log_min_level={self.log_min_level!r} is unknown; choose from {', '.join(_LEVELS)}")
-        faults.extend(
-            f"{name}={getattr(self, name)!r} is not a whole number from 0 on"
-            for name in ("log_replica", "log_max_lines")
-            if not _is_count(getattr(self, name))
-        )
-        faults.extend(check_references(self.secrets))
+        faults.extend(argument_faults(self))
         if faults:
             raise for_airflow(InvalidSpecError(f"IrisSubmitJobOperator {self.task_id!r}", faults))
         # Not self's: a subclass may render more, such as the arguments of a function, which the spec does not need.
@@ -393,7 +376,3 @@ class IrisSubmitJobOperator(BaseOperator):
 
 def _seconds(value: timedelta | float | str | None) -> float | None:
     return None if value is None else parse_duration(value).total_seconds()
-
-
-def _is_count(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)

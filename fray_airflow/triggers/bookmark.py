@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -28,7 +29,7 @@ class Bookmark:
         if self._ti is None:
             return None
         try:
-            value = await sync_to_async(_read)(self._ti)
+            value = await _in_thread(_read, self._ti)
         except Exception:
             # Lines that are shown twice are the lesser trouble.
             return None
@@ -40,9 +41,15 @@ class Bookmark:
             return
         self._kept_at, self._kept = time.monotonic(), value
         try:
-            await sync_to_async(_write)(self._ti, {"job_id": job_id, **value})
+            await _in_thread(_write, self._ti, {"job_id": job_id, **value})
         except Exception:
             return
+
+
+async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
+    """A cancellation that comes meanwhile arrives with its message, which `sync_to_async` alone would lose: Airflow
+    tells by it a kill from a restart, and calls no `on_kill` without."""
+    return await asyncio.shield(asyncio.create_task(sync_to_async(call)(*arguments)))
 
 
 def _read(ti: Any) -> Any:

@@ -1,6 +1,6 @@
 """Kills as people and machines do them, in a real Airflow: whose job must end, and whose must go on?
 
-    python tests/chaos/kills.py            # about four minutes on two cores
+    python tests/chaos/kills.py            # about five minutes on two cores
 
 Options: --keep leaves the folder with all logs, as any failure does; --package DIR tests another copy of the package
 than this checkout's; --only NAME (repeatable) plays only scenarios whose name has NAME in it.
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from airflow_parts import Airflow
 from kills_dag import SECRET_CONNECTION, Victim, write_dag
-from kills_scenarios import DASHBOARD, Play, cleared, evicted, marked, restarted, secret_kept
+from kills_scenarios import DASHBOARD, Play, cleared, evicted, marked, marked_early, restarted, secret_kept
 from kills_scene import CountedIrisParts, Scene
 from parts import in_sessions, with_argument
 from rich.console import Console
@@ -68,7 +68,10 @@ def _plays(value: str, only: list[str]) -> tuple[list[Play], list[Play]]:
         for name, act in (("failed", marked("failed")), ("success", marked("success")), ("cleared", cleared)):
             plays.append(Play(f"{mode}, {name}", Victim(f"{mode}_{name}", mode == "deferred"), act))
     plays.append(Play("sync, evicted", Victim("sync_evicted", False), evicted))
-    last = [Play("deferred, triggerer restarted", Victim("deferred_restarted", True), restarted)]
+    last = [
+        Play("deferred, triggerer restarted", Victim("deferred_restarted", True), restarted),
+        Play("deferred, failed early", Victim("deferred_early", True), marked_early),
+    ]
     chosen = [[play for play in group if _is_chosen(play, only)] for group in (plays, last)]
     return chosen[0], chosen[1]
 
@@ -127,7 +130,7 @@ def _tell_faults(console: Console, scene: Scene, plays: list[Play]) -> None:
             jobs = [str(job) for job in scene.jobs(play.victim)]
             task = {name: scene.row(play.victim).get(name) for name in _TOLD_OF_A_TASK}
             evidence = [f"{play.name}: {play.fault}", f"  jobs {jobs}", f"  task {task}"]
-            evidence += [f"  {line}" for line in scene.log(play.victim)[-_LOG_LINES:]]
+            evidence += [f"  {line}" for line in scene.log(play.victim) if "] count " not in line][-_LOG_LINES:]
             console.print("\n".join(evidence), highlight=False, markup=False, soft_wrap=True)
 
 

@@ -49,6 +49,8 @@ with DAG("{DAG_ID}", schedule=None, max_active_tasks=100):
             task_id=task_id,
             deferrable=deferrable,
             secrets={{{{"{SECRET_NAME}": "conn:{SECRET_CONNECTION}"}}}} if secret else None,
+            # Workers of Iris deliver no secrets otherwise, and a secret that is not there cannot leak.
+            secrets_as_env=secret,
             command={{command}},
             resource_config=ResourceConfig.with_cpu(cpu=1, ram="64m"),
             environment={{{{"env_vars": {{{{"{TASK_ENV}": task_id + "/-1"}}}}}}}},

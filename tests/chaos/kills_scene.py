@@ -28,9 +28,10 @@ class CountedIrisParts(LocalIrisParts):
         argv = [sys.executable, str(program), "--port", str(self.port), "--fleet", "fleet.json"]
         self.parts = {"iris": Part("iris", argv, plain_environment(folder), folder)}
 
-    def terminations(self, job_id: str) -> int:
+    def terminations(self, job_id: str) -> list[bool]:
+        """Of each TerminateJob of a job, whether the job was live then."""
         lines = [line for line in self.parts["iris"].log.read_text().splitlines() if line.startswith('{"terminated"')]
-        return sum(json.loads(line)["terminated"] == job_id for line in lines)
+        return [said["live"] for said in map(json.loads, lines) if said["terminated"] == job_id]
 
 
 class Scene:
@@ -52,7 +53,7 @@ class Scene:
 
     def link(self, victim: Victim) -> str | None:
         links = self.airflow.ask("GET", f"{_RUN}/{victim.task_id}/links")
-        return links["extra_link_entries"].get("Iris job")
+        return links["extra_links"].get("Iris job")
 
     def xcoms(self, victim: Victim) -> dict[str, Any]:
         path = f"{_RUN}/{victim.task_id}/xcomEntries"
