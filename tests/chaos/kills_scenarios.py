@@ -26,8 +26,7 @@ _START_SECONDS = 120
 _NEXT_SECONDS = 75
 _SETTLE_SECONDS = 8
 _DRAIN_SECONDS = 3
-_WATCHED_SECONDS = 4
-"""After a task is deferred: what the triggerer needs to take its trigger up."""
+_WATCHED_SECONDS = 2
 
 
 class Unexpected(Exception):
@@ -177,6 +176,9 @@ def _job_under_way(scene: Scene, play: Play) -> Job:
     if _over(scene, play):
         raise Unexpected("the task ended before its job ran")
     _until(lambda: scene.row(play.victim).get("state") == wanted, _START_SECONDS, f"the task to be {wanted}")
+    if play.victim.deferrable:
+        # Until then Airflow has nobody to tell of a kill: it deletes the trigger, and the job goes on.
+        _until(lambda: _count(scene, play, " starting"), _START_SECONDS, "the triggerer to take the trigger up")
     time.sleep(_WATCHED_SECONDS)
     return _running(scene, play)[0]
 

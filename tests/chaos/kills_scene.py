@@ -74,12 +74,14 @@ class Scene:
         return [f"{at[11:19]} {entry.get('level', '')} {entry.get('event')}" for at, entry in sorted(said, key=_at)]
 
     def trigger_row(self, victim: Victim) -> str:
-        """The trigger's arguments as the triggerer reads them: decrypted."""
+        """The trigger's arguments as the triggerer reads them. Airflow keeps them in plain text or encrypted."""
         with sqlite3.connect(f"file:{self.airflow.home / 'airflow.db'}?mode=ro", uri=True, timeout=20) as database:
             found = database.execute(
                 "select kwargs from trigger join task_instance on trigger_id = trigger.id where task_id = ?",
                 [victim.task_id],
             ).fetchone()
+        if found[0].startswith("{"):
+            return found[0]
         return Fernet(self.airflow.env["AIRFLOW__CORE__FERNET_KEY"]).decrypt(found[0].encode()).decode()
 
     def files_with(self, text: bytes) -> list[str]:
