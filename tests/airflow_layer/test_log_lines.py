@@ -1,7 +1,9 @@
 """A job's lines in the task's log."""
 
+import asyncio
 import logging
 import re
+import threading
 
 import pytest
 from airflow.sdk import DAG
@@ -138,3 +140,27 @@ async def test_a_trigger_goes_on_where_a_dead_one_had_come_to(monkeypatch):
     assert set(far_side.values) == {BOOKMARK_KEY}
     assert await Bookmark(ti).read("/me/job") == {"job_id": "/me/job", **place}
     assert await Bookmark(ti).read("/me/another") is None
+
+
+class SlowXComs(XComs):
+    """Takes its time."""
+
+    def send(self, message):
+        self.asked.set()
+        self.go_on.wait(10)
+        return super().send(message)
+
+
+async def test_a_kill_that_comes_while_the_bookmark_is_read_keeps_its_message(monkeypatch):
+    """Airflow tells a kill from a restart by it."""
+    far_side = SlowXComs()
+    far_side.asked, far_side.go_on = threading.Event(), threading.Event()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", far_side, raising=False)
+    reading = asyncio.create_task(Bookmark(TaskInstance("pipeline", "run-1", "train")).read("/me/job"))
+    while not far_side.asked.is_set():
+        await asyncio.sleep(0.01)
+    reading.cancel("by the user")
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await reading
+    far_side.go_on.set()
+    assert caught.value.args == ("by the user",)

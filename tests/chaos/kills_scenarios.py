@@ -154,14 +154,14 @@ def secret_kept(value: str) -> Callable[[Scene, Play], None]:
         play.expect(_says(scene, play, f"token of {len(value)} characters"), "the job has the secret")
         shown = {
             "xcomEntries": str(scene.xcoms(play.victim)),
-            "rendered fields": str(scene.row(play.victim)),
+            "rendered fields": scene.rendered_fields(play.victim),
             "task log by REST": scene.shown_log(play.victim),
             "task log files": "\n".join(scene.log(play.victim)),
             "trigger row": scene.trigger_row(play.victim),
         }
         play.expect(job.job_id in shown["trigger row"], "trigger row is read")
         play.expect("token of" in shown["task log by REST"], "task log is read")
-        play.expect("with_cpu" in shown["rendered fields"] or "cpu" in shown["rendered fields"], "fields are read")
+        play.expect("resource_config" in shown["rendered fields"], "rendered fields are read")
         forms = (value, base64.b64encode(value.encode()).decode().rstrip("="))
         leaks = [where for where, text in shown.items() if any(form in text for form in forms)]
         leaks += [path for form in forms for path in scene.files_with(form.encode())]

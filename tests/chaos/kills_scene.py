@@ -55,6 +55,10 @@ class Scene:
         links = self.airflow.ask("GET", f"{_RUN}/{victim.task_id}/links")
         return links["extra_links"].get("Iris job")
 
+    def rendered_fields(self, victim: Victim) -> str:
+        """Lists of task instances leave them out."""
+        return str(self.airflow.ask("GET", f"{_RUN}/{victim.task_id}")["rendered_fields"])
+
     def xcoms(self, victim: Victim) -> dict[str, Any]:
         path = f"{_RUN}/{victim.task_id}/xcomEntries"
         keys = [entry["key"] for entry in self.airflow.ask("GET", path)["xcom_entries"]]
