@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-STORE = Path(os.environ["STORE"])
+STORE = Path(os.environ.get("STORE", "store"))
 ORDERS = (1, 2, 3)
 FIT_ROUNDS = 8
 REPORT_EVERY = 400
