@@ -140,9 +140,9 @@ def create_environment(
         env_vars={**defaults, **(env_vars or {})},
         secrets=dict(secrets or {}),
         # EnvironmentConfig makes tuples of them, after it has refused what is one text.
-        extras=extras,  # type: ignore[arg-type]
-        pip_packages=pip_packages,  # type: ignore[arg-type]
-        setup_scripts=setup_scripts,  # type: ignore[arg-type]
+        extras=extras,  # type: ignore[arg-type]  # checked and made a tuple there
+        pip_packages=pip_packages,  # type: ignore[arg-type]  # checked and made a tuple there
+        setup_scripts=setup_scripts,  # type: ignore[arg-type]  # checked and made a tuple there
     )
 
 

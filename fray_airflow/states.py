@@ -17,7 +17,7 @@ class _OpenEnum(IntEnum):
         member._name_ = f"UNKNOWN({value})"
         member._value_ = value
         # One object per number, so that `is` and pickling behave as for declared members.
-        return cls._value2member_map_.setdefault(value, member)  # type: ignore[return-value]
+        return cls._value2member_map_.setdefault(value, member)  # type: ignore[return-value]  # maps to Enum
 
     def __str__(self) -> str:
         return self.name

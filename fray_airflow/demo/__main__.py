@@ -83,7 +83,7 @@ def _child(
     # In a session of its own, Ctrl-C reaches it from here and not twice.
     child = subprocess.Popen(
         command,
-        stdout=stdout,  # type: ignore[call-overload]
+        stdout=stdout,  # type: ignore[call-overload]  # a file or PIPE
         stderr=stderr,
         env=environment,
         text=True,

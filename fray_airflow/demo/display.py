@@ -72,7 +72,7 @@ class Display:
             ("chip s", "right"),
             ("perplexity", "right"),
         ):
-            table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+            table.add_column(heading, justify=justify)  # type: ignore[arg-type]  # a Literal to rich
         for run in runs:
             table.add_row(*_result_row(run))
         self._console.print()

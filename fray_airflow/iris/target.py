@@ -106,4 +106,4 @@ def parse_target(
         faults.append(f"port={number} is not a port")
     if faults:
         raise InvalidSpecError("Iris address", faults)
-    return Target(host or "", number, said_transport, said_tls, parts.path.rstrip("/"))  # type: ignore[arg-type]
+    return Target(host or "", number, said_transport, said_tls, parts.path.rstrip("/"))  # type: ignore[arg-type]  # checked above
