@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real contract chaos chaos-short test check protos requirements package-test clean
+.PHONY: help setup demo demo-real contract chaos chaos-short test check protos requirements package-test ui-test clean
 
 BIN := .venv/bin
 UV := .tools/bin/uv
@@ -53,13 +53,19 @@ requirements: | $(UV) ## Pin the newest versions that pyproject.toml allows, wit
 	$(COMPILE) --upgrade pyproject.toml --group dev --group iris -o requirements/dev.txt
 	$(COMPILE) --upgrade pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
 	$(COMPILE) --upgrade --group build -c requirements/dev.txt -o requirements/build.txt
+	$(COMPILE) --upgrade --group ui -c requirements/dev.txt -o requirements/ui.txt
 	$(COMPILE) --upgrade --group protos -o requirements/protos.txt
 
 package-test: .venv/.dev ## Build sdist and wheel, install the wheel in a clean environment and use it there
 	$(BIN)/python tests/package/smoke.py --uv $(UV)
 
+# In CI, FRAY_AIRFLOW_REQUIRE_BROWSER=1 turns a missing browser from a skip into a failure. Not part of `make test`:
+# it starts two Airflows, and not every machine has a browser.
+ui-test: .venv/.ui ## The Iris page and the connection form in a real browser and Airflow; screenshots in .ui/ (4 minutes)
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/ui/browser_connection.py tests/ui/browser_page.py $(ARGS)
+
 clean: ## Remove everything that make made
-	rm -rf .venv .tools .demo build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .tools .demo .ui build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # One environment, filled in two steps: a first demo does not wait for the real Iris and the tools of the tests. The
 # pins of runtime.txt and build.txt are those of dev.txt, so neither step undoes the other.
@@ -72,6 +78,11 @@ clean: ## Remove everything that make made
 .venv/.dev: requirements/dev.txt .venv/.runtime
 	@echo "Installing requirements/dev.txt into .venv"
 	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv/.ui: requirements/ui.txt .venv/.dev
+	@echo "Installing requirements/ui.txt into .venv"
+	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/ui.txt
 	@touch $@
 
 .venv/.python: .python-version | $(UV)

@@ -20,11 +20,14 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "operators": [{**modules[0], "python-modules": ["fray_airflow.operators.submit_job"]}],
-        "sensors": [{**modules[0], "python-modules": ["fray_airflow.sensors.placement"]}],
-        "hooks": [{**modules[0], "python-modules": ["fray_airflow.hooks.iris"]}],
-        "triggers": [
-            {**modules[0], "python-modules": ["fray_airflow.triggers.job", "fray_airflow.triggers.placement"]}
+        "sensors": [
+            {
+                **modules[0],
+                "python-modules": [f"fray_airflow.sensors.{name}" for name in ("capacity", "job", "placement")],
+            }
         ],
+        "hooks": [{**modules[0], "python-modules": ["fray_airflow.hooks.iris"]}],
+        "triggers": [{**modules[0], "python-modules": [f"fray_airflow.triggers.{name}" for name in _TRIGGERS]}],
         "task-decorators": [{"name": "iris", "class-name": "fray_airflow.decorators.iris_task"}],
         "extra-links": ["fray_airflow.links.IrisJobLink"],
         "connection-types": [
@@ -43,6 +46,8 @@ def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
     return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
 
 
+_TRIGGERS = ("capacity", "job", "job_state", "placement")
+
 _UI_FIELDS: dict[str, Any] = {
     "hidden-fields": ["schema"],
     "relabeling": {"host": "Controller", "login": "User", "password": "Token"},
@@ -50,17 +55,32 @@ _UI_FIELDS: dict[str, Any] = {
 }
 
 _CONN_FIELDS: dict[str, Any] = {
-    "transport": _text("Transport", "What the controller's port speaks.", enum=["auto", "grpc", "connect", None]),
-    "tls": {"label": "TLS", "description": "For a host without scheme.", "schema": {"type": ["boolean", "null"]}},
-    "ca": _text("CA certificate", "A file on the workers, or the PEM text itself."),
+    # The form would show a null among the choices as the word: what it stands for is the default, by name.
+    "transport": _text(
+        "Transport",
+        "What the port speaks; auto finds out. A scheme in the controller's address decides.",
+        enum=["auto", "grpc", "connect"],
+        default="auto",
+    ),
+    "tls": {
+        "label": "TLS",
+        "description": "Encrypt, where the controller is given without a scheme.",
+        "schema": {"type": ["boolean", "null"]},
+    },
+    "ca": _text(
+        "CA certificate", "Whom to trust for TLS: a file on the workers, or the PEM text itself.", format="multiline"
+    ),
     "timeout": {
         "label": "Timeout (s)",
-        "description": "For one call; each call's own if empty.",
+        "description": "For one call; if empty, 30 s, and 180 s for a submission.",
         "schema": {"type": ["number", "null"], "exclusiveMinimum": 0},
     },
     "log_target": _text("Log service", "Its address, if it is not behind the controller's port."),
     "dashboard_url": _text("Dashboard", "Where people look at jobs; the link of a task leads there."),
     "deployment": _text("Deployment", "Tells this Airflow from others that share the Iris; its base URL if empty."),
-    "gpu_gang_level": _text("GPU gang level", "The worker attribute that the hosts of a GPU gang must share."),
+    "gpu_gang_level": _text(
+        "GPU gang level",
+        "The worker attribute that the hosts of a GPU gang must share; if empty, Fray's choice for the model.",
+    ),
     "proxy_authorization": _text("Proxy token", "For a proxy that asks for its own.", format="password"),
 }

@@ -11,6 +11,8 @@ LAUNCH_ENV = "FRAY_AIRFLOW_LAUNCH"
 """The environment variable that carries the token. GetJobStatus echoes it: the proof that a job is ours."""
 
 _LONGEST_NAME = 63
+_ROOM = len("-r99-s999")
+"""Kept free behind every name, so that `name_at` can tell the jobs of one try apart."""
 _HASH_LENGTH = 12
 
 
@@ -35,10 +37,14 @@ class LaunchIdentity:
     run_start: str
 
     def job_name(self, rung: int = 0, slice: int = 0) -> str:
-        """A readable slug, a hash of everything but the try, and the try: at most 63 of `[a-z0-9._-]`."""
-        tail = f"-{self._place()}-t{self.try_number}" + (f"-r{rung}" if rung else "") + (f"-s{slice}" if slice else "")
+        """A readable slug, a hash of everything but the try, and the try: at most 63 of `[a-z0-9._-]`.
+
+        `rung` counts the launches of one try, `slice` the jobs of one launch.
+        """
+        tail = f"-{self._place()}-t{self.try_number}"
         slug = re.sub(r"[^a-z0-9._]+", "-", f"{self.dag_id}-{self.task_id}".lower()).strip("-.")
-        return slug[: _LONGEST_NAME - len(tail)].rstrip("-.") + tail if slug else "job" + tail
+        slug = slug[: _LONGEST_NAME - _ROOM - len(tail)].rstrip("-.")
+        return name_at((slug or "job") + tail, rung, slice)
 
     def job_id(self, rung: int = 0, slice: int = 0) -> str:
         return f"/{self.user}/{self.job_name(rung, slice)}"
@@ -62,6 +68,15 @@ class LaunchIdentity:
 
     def _place(self) -> str:
         return _digest(self.deployment, self.user, self.dag_id, self.run_id, self.task_id, self.map_index)
+
+
+def name_at(name: str, rung: int = 0, slice: int = 0) -> str:
+    """The name, or job id, of a further launch of the same try, or of a further slice of one launch.
+
+    >>> name_at("/me/train-t1", slice=2)
+    '/me/train-t1-s2'
+    """
+    return name + (f"-r{rung}" if rung else "") + (f"-s{slice}" if slice else "")
 
 
 def same_place(token: str, other: str) -> bool:

@@ -23,11 +23,14 @@ class LogLine:
     source: str = "stdout"
     level: int = logging.INFO
     at: datetime | None = None
+    slice: int | None = None
+    """Where a launch has a job per slice."""
 
     @property
     def prefix(self) -> str:
+        where = f"replica {self.replica}" if self.slice is None else f"slice {self.slice} replica {self.replica}"
         attempt = f" attempt {self.attempt}" if self.attempt else ""
-        return f"[replica {self.replica}{attempt}]"
+        return f"[{where}{attempt}]"
 
     def __str__(self) -> str:
         return f"{self.prefix} {self.text}"
@@ -38,23 +41,27 @@ class LogCursor:
     """How far a job's log has been read. Only this class makes and reads its JSON form.
 
     Iris keeps a log under the job's name, so a replaced job's lines come back under the new job's key: `since_ms`, the
-    submission of the job that is meant, keeps them out.
+    submission of the job that is meant, keeps them out. `others` are the cursors of the other slices' jobs, where a
+    launch has a job per slice.
     """
 
     job_id: str
     since_ms: int = 0
     seq: int = 0
+    others: tuple[LogCursor, ...] = ()
 
     def advanced(self, seq: int) -> LogCursor:
         """An empty page answers with the cursor it was asked for, or 0: never go back."""
         return replace(self, seq=max(self.seq, seq))
 
     def to_json(self) -> dict[str, Any]:
-        return {"job_id": self.job_id, "since_ms": self.since_ms, "seq": self.seq}
+        value = {"job_id": self.job_id, "since_ms": self.since_ms, "seq": self.seq}
+        return {**value, "others": [each.to_json() for each in self.others]} if self.others else value
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> LogCursor:
-        return LogCursor(str(value["job_id"]), int(value.get("since_ms", 0)), int(value.get("seq", 0)))
+        others = tuple(map(LogCursor.from_json, value.get("others") or ()))
+        return LogCursor(str(value["job_id"]), int(value.get("since_ms", 0)), int(value.get("seq", 0)), others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,11 @@ class ResourceConfig:
         """Chips of the whole job: chips per VM x replicas."""
         return self.device.chip_count() * self.replicas
 
+    def slice_count(self) -> int:
+        """TPU slices that the replicas fill; 1 for all else."""
+        vms = self.device.vm_count() if isinstance(self.device, TpuConfig) else self.replicas
+        return 1 if self.replicas % vms else self.replicas // vms
+
     def device_flops(self, dtype: str = "bf16") -> float:
         """Peak FLOP/s of one chip. Raises ValueError for a device or dtype without a figure."""
         return self.device.device_flops(dtype)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, TimeoutError
+from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
 JOB_ID_KEY = "job_id"
 """The XCom of a task instance that names the job of its current try."""
+
+JOBS_KEY = "iris_jobs"
+"""The XCom for those who come from outside: all jobs of the current try and where they are, as LaunchedJobs."""
 
 STATE_SECONDS = 2.0
 """A handler of SIGTERM has five seconds in all."""
@@ -15,8 +19,42 @@ STATE_SECONDS = 2.0
 CLEARED = "no_status"
 """Airflow has no name for the state of a task instance that was just cleared; its pages say this."""
 
-_ENDED = ("restarting", "failed", "success", "skipped", "upstream_failed", "removed")
+END_STATES = ("failed", "success", "skipped", "upstream_failed", "removed")
+_ENDED = ("restarting", *END_STATES)
 _WATCHED = ("running", "deferred")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedJobs:
+    """What a try of a task instance launched.
+
+    token: its launch token (`identity.LAUNCH_ENV`), which tells its jobs from others that got their names later.
+    ends_on_kill: whether the jobs end when the task is marked.
+    """
+
+    iris_conn_id: str
+    job_ids: tuple[str, ...]
+    token: str
+    ends_on_kill: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "v": 1,
+            "iris_conn_id": self.iris_conn_id,
+            "job_ids": list(self.job_ids),
+            "token": self.token,
+            "on_kill": "terminate" if self.ends_on_kill else "keep",
+        }
+
+    @staticmethod
+    def from_json(value: Any) -> LaunchedJobs | None:
+        """None for what is not such a value: anybody may push an XCom. Unknown keys (a newer writer) are ignored."""
+        if not isinstance(value, dict):
+            return None
+        conn_id, job_ids, token = value.get("iris_conn_id"), value.get("job_ids"), value.get("token")
+        if not (isinstance(conn_id, str) and isinstance(job_ids, list) and isinstance(token, str)):
+            return None
+        return LaunchedJobs(conn_id, tuple(map(str, job_ids)), token, value.get("on_kill") == "terminate")
 
 
 def read_task_state(ti: Any) -> str | None:

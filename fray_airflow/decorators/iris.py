@@ -81,7 +81,7 @@ class _IrisDecoratedOperator(DecoratedOperator, IrisSubmitJobOperator):
         if faults:
             raise for_airflow(InvalidSpecError(f"@task.iris {self.task_id!r}", faults))
 
-    def _execute(self, context: Context) -> Any:
+    def _execute(self, context: Context, resumed: Mapping[str, Any] | None = None) -> Any:
         names = wanted(self.python_callable, self.op_args, self.op_kwargs, {*KNOWN_CONTEXT_KEYS, *context})
         self._entrypoint = Entrypoint.from_callable(
             self.python_callable,
@@ -89,7 +89,7 @@ class _IrisDecoratedOperator(DecoratedOperator, IrisSubmitJobOperator):
             {**self.op_kwargs, **values_for(names, context)},
             result=self._options,
         )
-        return super()._execute(context)
+        return super()._execute(context, resumed)
 
     def _returned(self, facts: dict[str, Any]) -> Any:
         # First, so that the facts of a job are there even if its result cannot be used.

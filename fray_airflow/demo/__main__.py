@@ -23,11 +23,11 @@ from fray_airflow.testing.airflow import airflow_environment, iris_connection
 POLL_SECONDS = 0.3
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fray_airflow.demo", description=__doc__)
     parser.add_argument("--iris", metavar="ADDRESS", help="a running Iris instead of the embedded one")
     parser.add_argument("--dag", type=Path, default=_dags() / "train_pipeline.py", help="the DAG file to run")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     console = Console(highlight=False)
     home = Path(tempfile.mkdtemp(prefix="fray-airflow-demo-"))
     with _iris(options.iris, home) as address, IrisClient(address) as client:

@@ -13,6 +13,7 @@ from typing import Any, Self, Unpack
 from google.protobuf.message import DecodeError
 from tenacity import AsyncRetrying, Retrying
 
+from fray_airflow.capacity import Capacity
 from fray_airflow.errors import IrisError, JobExistsError
 from fray_airflow.from_fray import from_fray
 from fray_airflow.iris import operations
@@ -29,11 +30,14 @@ from fray_airflow.iris.over_grpc import AsyncGrpcCarrier, GrpcCarrier
 from fray_airflow.iris.retry import retry_options
 from fray_airflow.iris.spoken import known_transport, learn_transport, speaking
 from fray_airflow.iris.submission import prepare, proves
+from fray_airflow.iris.survey import survey
 from fray_airflow.iris.target import Target, Transport
 from fray_airflow.job import JobRequest
 from fray_airflow.logs import LogCursor, LogPage
+from fray_airflow.resources import ResourceConfig
 from fray_airflow.states import JobState
 from fray_airflow.status import JobStatus, TaskStatus, Worker
+from fray_airflow.steps import afollow, follow
 
 
 class IrisClient:
@@ -152,6 +156,13 @@ class IrisClient:
 
     def autoscaler(self) -> AutoscalerStatus:
         return self.run(operations.autoscaler())
+
+    def capacity(self, resource_config: ResourceConfig) -> Capacity:
+        """Whether a job of this shape could be placed now: see `capacity_of`, which says what it raises.
+
+        Machines of a terminated job are shown as free up to 4 s before Iris uses them again.
+        """
+        return follow(survey(resource_config, gpu_gang_level=self.options.gpu_gang_level), self.run)
 
     def whoami(self) -> User:
         return self.run(operations.whoami())
@@ -274,6 +285,9 @@ class AsyncIrisClient:
 
     async def autoscaler(self) -> AutoscalerStatus:
         return await self.run(operations.autoscaler())
+
+    async def capacity(self, resource_config: ResourceConfig) -> Capacity:
+        return await afollow(survey(resource_config, gpu_gang_level=self.options.gpu_gang_level), self.run)
 
     async def whoami(self) -> User:
         return await self.run(operations.whoami())

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fray_airflow.capacity import Need
 from fray_airflow.iris import calls, read
 from fray_airflow.iris._gen.controller_pb2 import Controller
 from fray_airflow.iris._gen.job_pb2 import GetCurrentUserRequest
 from fray_airflow.iris._gen.logging_pb2 import MATCH_SCOPE_EXACT, MATCH_SCOPE_PREFIX, FetchLogsRequest
 from fray_airflow.iris._gen.vm_pb2 import AutoscalerStatus
 from fray_airflow.logs import LogCursor, LogPage
+from fray_airflow.scaling import Scaling
 from fray_airflow.states import JobState
 from fray_airflow.status import JobStatus, TaskStatus, Worker
 
@@ -98,6 +100,17 @@ def workers(contains: str = "", limit: int = 10_000) -> Operation[list[Worker]]:
 def autoscaler() -> Operation[AutoscalerStatus]:
     request = Controller.GetAutoscalerStatusRequest()
     return Operation(calls.GET_AUTOSCALER_STATUS, request.SerializeToString(), read.autoscaler)
+
+
+def scaling() -> Operation[Scaling]:
+    request = Controller.GetAutoscalerStatusRequest()
+    return Operation(calls.GET_AUTOSCALER_STATUS, request.SerializeToString(), read.scaling)
+
+
+def job_need(job_id: str) -> Operation[Need]:
+    """What one replica of a job takes of its machine."""
+    request = Controller.GetJobStatusRequest(job_id=job_id)
+    return Operation(calls.GET_JOB_STATUS, request.SerializeToString(), read.job_need, job_id)
 
 
 def whoami() -> Operation[User]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
-from fray_airflow.iris._gen import job_pb2, logging_pb2
+from fray_airflow.capacity import Need
+from fray_airflow.iris._gen import job_pb2, logging_pb2, vm_pb2
 from fray_airflow.iris._gen.controller_pb2 import Controller
 from fray_airflow.iris._gen.logging_pb2 import FetchLogsResponse, LogEntry
 from fray_airflow.iris._gen.time_pb2 import Timestamp
 from fray_airflow.iris._gen.vm_pb2 import AutoscalerStatus
 from fray_airflow.logs import LogCursor, LogLine, LogPage
-from fray_airflow.states import JobState, TaskState
+from fray_airflow.scaling import Demand, Scaling, ScalingGroup, Slice
+from fray_airflow.states import JobState, PriorityBand, TaskState
 from fray_airflow.status import AttemptStatus, JobStatus, TaskStatus, Worker
+from fray_airflow.tpu import TPU_TOPOLOGIES
 
 _LEVELS: dict[int, int] = {
     logging_pb2.LOG_LEVEL_DEBUG: logging.DEBUG,
@@ -62,6 +65,31 @@ def autoscaler(reply: bytes) -> AutoscalerStatus:
     return Controller.GetAutoscalerStatusResponse.FromString(reply).status
 
 
+def scaling(reply: bytes) -> Scaling:
+    status = autoscaler(reply)
+    routing = status.last_routing_decision
+    waiting = [_demand(unmet.entry, unmet.reason) for unmet in routing.unmet_entries]
+    waiting += [_demand(entry) for routed in routing.routed_entries.values() for entry in routed.entries]
+    return Scaling(tuple(map(_scaling_group, status.groups)), tuple(waiting))
+
+
+def job_need(reply: bytes) -> Need:
+    """What one replica of a job was given: a TPU count that is left out means all chips of its VM."""
+    return need(job_request(reply).resources)
+
+
+def need(resources: job_pb2.ResourceSpecProto) -> Need:
+    device = resources.device
+    accelerators = 0
+    match device.WhichOneof("device"):
+        case "gpu":
+            accelerators = device.gpu.count or 1
+        case "tpu":
+            shape = TPU_TOPOLOGIES.get(device.tpu.variant.strip().lower())
+            accelerators = device.tpu.count or (shape.chips_per_vm if shape else 1)
+    return Need(resources.cpu_millicores, resources.memory_bytes, accelerators)
+
+
 def current_user(reply: bytes) -> tuple[str, str]:
     user = job_pb2.GetCurrentUserResponse.FromString(reply)
     return user.user_id, user.role
@@ -92,7 +120,14 @@ def _job(job: job_pb2.JobStatus, request: Controller.LaunchJobRequest) -> JobSta
         failure_count=job.failure_count,
         preemption_count=job.preemption_count,
         request_env=dict(request.environment.env_vars),
+        band=_band(request.priority_band),
     )
+
+
+
+def _band(number: int) -> str:
+    """As a request writes it; "" for a request that is not there, or a band of a newer server."""
+    return PriorityBand(number).name.lower() if number in PriorityBand and number else ""
 
 
 def _task(task: job_pb2.TaskStatus) -> TaskStatus:
@@ -131,6 +166,45 @@ def _worker(worker: Controller.WorkerHealthStatus) -> Worker:
         attributes={key: _attribute(value) for key, value in worker.metadata.attributes.items()},
         # The field is called running_job_ids, but holds task ids.
         task_ids=tuple(worker.running_job_ids),
+        failures=worker.consecutive_failures,
+        cpu_millicores=worker.metadata.cpu_count * 1000,
+        memory_bytes=worker.metadata.memory_bytes,
+        accelerators=_accelerators(worker.metadata),
+    )
+
+
+def _accelerators(metadata: job_pb2.WorkerMetadata) -> int:
+    device = metadata.device
+    return device.tpu.count if device.WhichOneof("device") == "tpu" else metadata.gpu_count or device.gpu.count
+
+
+def _scaling_group(group: vm_pb2.ScaleGroupStatus) -> ScalingGroup:
+    named = sum(each.state == "requesting" for each in group.slices)
+    return ScalingGroup(
+        name=group.name,
+        device_type=group.device_type,
+        variant=group.device_variant,
+        region=group.region,
+        availability=group.availability_status,
+        reason=group.availability_reason,
+        slices=tuple(map(_slice, group.slices)),
+        requested=max(0, group.slice_state_counts.get("requesting", 0) - named),
+    )
+
+
+def _slice(found: vm_pb2.SliceInfo) -> Slice:
+    # A usability that is not set says nothing.
+    unusable = tuple(_vm_worker(vm) for vm in found.vms if vm.usability not in ("", "healthy"))
+    return Slice(found.slice_id, found.state, tuple(map(_vm_worker, found.vms)), unusable)
+
+
+def _vm_worker(vm: vm_pb2.VmInfo) -> str:
+    return vm.worker_id or vm.vm_id
+
+
+def _demand(entry: vm_pb2.DemandEntryStatus, unmet: str = "") -> Demand:
+    return Demand(
+        entry.device_type, entry.device_variant, len(entry.task_ids), bool(entry.coschedule_group_id), unmet
     )
 
 

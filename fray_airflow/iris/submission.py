@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from fray_airflow.identity import LAUNCH_ENV
@@ -19,13 +20,14 @@ def prepare(
     user: str,
     base: Path | None = None,
     token: str | None = None,
+    marks: Mapping[str, str] | None = None,
     gpu_gang_level: str | None = None,
     existing_job_policy: job_pb2.ExistingJobPolicy = ERROR,
 ) -> Controller.LaunchJobRequest:
     """The request of `job`, its code read from disk (relative to `base`, default the working folder).
 
     It carries `token` in LAUNCH_ENV, a random one unless given: when a reply is lost, the name is taken afterwards, and
-    only the echo of the token tells whether by us.
+    only the echo of the token tells whether by us. `marks` are variables beside it.
     """
     bundle, files = read_code(job.environment, base or Path.cwd())
     return build_launch_request(
@@ -36,7 +38,7 @@ def prepare(
         gpu_gang_level=gpu_gang_level,
         existing_job_policy=existing_job_policy,
         # Short, because Iris echoes a value that looks like a key, of 24 characters or more, as "[REDACTED]".
-        env={LAUNCH_ENV: token or secrets.token_hex(8)},
+        env={LAUNCH_ENV: token or secrets.token_hex(8), **(marks or {})},
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fray_airflow.errors import IrisError
 from fray_airflow.lifecycle.plan import PlannedJob
+from fray_airflow.lifecycle.rounds import FIRST_ROUND, Round
 from fray_airflow.logs import LogCursor
 
 TAIL_LINES = 20
@@ -29,10 +30,15 @@ class LookUp:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Launch the job. `replace` takes the name from our own job of an earlier life. Only a worker can do this."""
+    """Launch the job. `replace` takes the name from our own job of an earlier life. Only a worker can do this.
+
+    `slice` is which of a round's jobs this is; None means all of them, for which the machine asks.
+    """
 
     job: PlannedJob
     replace: bool = False
+    round: Round = FIRST_ROUND
+    slice: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ class ReadLogs:
 
 @dataclass(frozen=True, slots=True)
 class ReadTail:
-    """The last lines of the replica that failed."""
+    """The last lines of the replica that failed, of one job."""
 
     cursor: LogCursor
     replica: int

@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from fray_airflow.lifecycle.actions import Action, Finish, ReadLogs
+from fray_airflow.lifecycle.learn import learn
 from fray_airflow.lifecycle.log_view import LogView
 from fray_airflow.lifecycle.plan import Plan
 from fray_airflow.lifecycle.seen import Seen, Stop
+from fray_airflow.lifecycle.slices import Calls, calls_of, jobs_of
 from fray_airflow.lifecycle.step import step
 from fray_airflow.lifecycle.story import story
 from fray_airflow.logs import LogPage
@@ -25,6 +27,7 @@ Tell = Callable[[int, str], None]
 class Conversation:
     """One launch in progress. A driver repeats `action = talk.next()`, carries it out, `talk.hear(action, reply)`.
 
+    Where a launch has a job per slice, the driver sees the calls for each of them, and the machine their sum.
     `clock` gives the time; `tell` takes each line of the launch's story, and of its job's log.
     """
 
@@ -43,20 +46,36 @@ class Conversation:
         self._tell = tell
         self._stop: Stop | None = None
         self._terminated = False
+        self._calls: Calls | None = None
+        self._whole: Action | None = None
+        self._call: Action | None = None
         self._view = LogView(plan.logs, counts)
 
     def next(self) -> Action:
-        before = self._after_interruption(self.seen)
-        self.seen, action = step(self.plan, before, self._clock())
-        self._told(before)
-        if isinstance(action, Finish) and (summary := self._view.summary()):
+        if self._call is None:
+            before = self._after_interruption(self.seen)
+            self.seen, self._whole = step(self.plan, before, self._clock())
+            self._told(before)
+            self._calls = calls_of(self.plan, self.seen, self._whole)
+            self._call = next(self._calls)
+        if isinstance(self._call, Finish) and (summary := self._view.summary()):
             self._tell(logging.WARNING, summary)
-        return action
+        return self._call
 
     def hear(self, action: Action, reply: Any) -> None:
         """`reply` is what the action brought, an IrisError if it failed, None where there is nothing to say."""
+        if action is self._call and self._calls is not None and self._whole is not None:
+            try:
+                self._call = self._calls.send(reply)
+            except StopIteration as end:
+                action, reply, self._call = self._whole, end.value, None
+            else:
+                return
+        self._learn(action, reply)
+
+    def _learn(self, action: Action, reply: Any) -> None:
         before = self.seen
-        self.seen = before.learn(action, reply, self._clock())
+        self.seen = learn(before, action, reply, self._clock())
         self._told(before)
         if isinstance(action, ReadLogs) and isinstance(reply, LogPage):
             for level, text in self._view.tell(reply):
@@ -72,9 +91,9 @@ class Conversation:
     def is_interrupted(self) -> bool:
         return self._stop is not None
 
-    def interrupted_job(self) -> str:
-        """The job to terminate at once, also while its submission is under way; "" if there is none to lose."""
-        return "" if self.seen.finished_at else self.seen.job_id or self.plan.job.job_id
+    def live_jobs(self) -> list[str]:
+        """What there is to terminate at once, also while its submission is under way; empty after its end."""
+        return [] if self.seen.finished_at else jobs_of(self.plan, self.seen)
 
     def terminated(self) -> None:
         """The interrupter has told the job to end; need not be done again."""
@@ -102,7 +121,8 @@ class Conversation:
     def _after_interruption(self, seen: Seen) -> Seen:
         if self._stop is None or seen.finished_at is not None:
             return seen
-        stopped = seen if seen.stop is not None else seen.stopped(self._stop)
+        # A stop of our own leads to the next launch, and this one must not.
+        stopped = seen if seen.stop in (Stop.KILLED, Stop.DEADLINE) else seen.stopped(self._stop)
         return replace(stopped, terminated=True) if self._terminated and seen.job_id else stopped
 
     def _told(self, before: Seen) -> None:

@@ -20,7 +20,7 @@ def missing(plan: Plan, seen: Seen) -> list[int]:
     """The replicas of a job that succeeded whose results are wanted and have not come."""
     if not seen.succeeded:
         return []
-    wanted = {"first": 1, "all": plan.replicas}.get(plan.result, 0)
+    wanted = {"first": 1, "all": plan.rungs[seen.round.rung].replicas}.get(plan.result, 0)
     return [replica for replica in range(wanted) if "value" not in seen.results.get(replica, {})]
 
 
@@ -52,7 +52,7 @@ def delivered(plan: Plan, seen: Seen) -> Envelope | list[Envelope] | Any:
     """The envelope, or with "all" a list of them by replica; the marked line of a job that sends none."""
     if plan.result == "none":
         return seen.result
-    return [seen.results[replica] for replica in range(plan.replicas)] if plan.result == "all" else seen.results[0]
+    return [seen.results[replica] for replica in sorted(seen.results)] if plan.result == "all" else seen.results[0]
 
 
 def not_delivered(plan: Plan, seen: Seen) -> IrisError | None:

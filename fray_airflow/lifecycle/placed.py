@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from fray_airflow.lifecycle.report import placement
@@ -14,12 +15,13 @@ from fray_airflow.status import JobStatus, TaskStatus, Worker
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One look. `failure` says why placement cannot come any more."""
+    """One look. `failure` says why placement cannot come any more; `succeeded`, that the job is done."""
 
     tasks: tuple[TaskStatus, ...] = ()
     expected: int = 0
     reason: str = ""
     failure: str = ""
+    succeeded: bool = False
     placement: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -35,6 +37,21 @@ class Placed:
     def settled(self) -> bool:
         return self.complete or bool(self.failure)
 
+    @property
+    def since(self) -> datetime | None:
+        """When the replica that was placed last began: Iris's time of its present attempt, so it starts anew with
+        another. None while one is placed and has not begun, or while not all are placed.
+        """
+        starts = [task.started_at for task in self.tasks]
+        known = [start for start in starts if start is not None]
+        return max(known) if self.complete and len(known) == len(starts) else None
+
+    def held(self, stable_for: timedelta, now: datetime) -> bool:
+        """Whether all replicas have kept their places for that long. A job that is done has nothing left to lose."""
+        if not self.complete or not stable_for or self.succeeded:
+            return self.complete
+        return self.since is not None and now - self.since >= stable_for
+
     def located(self, workers: Sequence[Worker]) -> Placed:
         """With the slices and zones of its workers."""
         seen = Seen(tasks=self.tasks, workers={worker.worker_id: worker for worker in workers})
@@ -42,8 +59,14 @@ class Placed:
 
 
 def placed_of(status: JobStatus, tasks: Sequence[TaskStatus]) -> Placed:
-    seen = Placed(tuple(tasks), status.task_count, " ".join(status.pending_reason.split()))
-    if status.state.finished and status.state is not JobState.SUCCEEDED:
-        text = f"{status.job_id} ended as {status.state}: {status.error or 'no reason given'}"
-        return replace(seen, failure=f"{text}. Look at the task that submitted it.")
+    succeeded = status.state is JobState.SUCCEEDED
+    seen = Placed(tuple(tasks), status.task_count, " ".join(status.pending_reason.split()), succeeded=succeeded)
+    if status.state.finished and not succeeded:
+        return replace(seen, failure=ended(status))
     return seen
+
+
+def ended(status: JobStatus) -> str:
+    """What is said of a job that ended in another way than was waited for."""
+    text = f"{status.job_id} ended as {status.state}: {' '.join(status.error.split()) or 'no reason given'}"
+    return f"{text}. Look at the task that submitted it."

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from fray_airflow.identity import name_at
 from fray_airflow.lifecycle.log_view import ALL_LINES, LogOptions
+from fray_airflow.lifecycle.rounds import Rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,55 +19,70 @@ class PlannedJob:
     job_id: str
     token: str
 
+    def at(self, round: int) -> PlannedJob:
+        """The job of a later round of the same try."""
+        return PlannedJob(name_at(self.job_id, round), self.token)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One launch.
+    """What one try launches.
 
-    jobs: what belongs to this try; one job.
+    job: its first job, from whose name those of later rounds and of further slices follow.
+    rungs: the choices of machines, best first.
     earlier: the jobs of earlier tries of this life of the task, newest first. One that still runs, or that succeeded
         while nobody watched, is adopted instead of launched again.
     former: the jobs of tries before the task was cleared. One that still runs is terminated before ours is launched.
     logs: which of the job's lines are shown.
     result: whose return value is awaited: "none", "first" (replica 0) or "all".
     last_try: nobody comes after this try to adopt a job that is left running.
-    replicas, chips_per_replica: of each job.
     poll_interval: seconds between looks at a running job.
-    placement_timeout: seconds from submission until all replicas have been placed once.
+    placement_timeout: seconds from submission until all replicas have been placed once, on each rung.
+    hold_timeout: seconds that some slices are kept while others are not placed.
+    slice_failures, slice_preemptions: how often all slices are launched again after one failed, or lost its machines.
     job_timeout: seconds that Iris lets one attempt run; here only to tell what ended it.
     deadline: when the author's execution_timeout ends the whole.
     outage_tolerance: seconds without any answer before the watching gives up. The job goes on.
     """
 
-    jobs: tuple[PlannedJob, ...]
+    job: PlannedJob
+    rungs: tuple[Rung, ...] = (Rung(),)
     earlier: tuple[PlannedJob, ...] = ()
     former: tuple[PlannedJob, ...] = ()
     logs: LogOptions = ALL_LINES
     result: str = "none"
     last_try: bool = False
-    replicas: int = 1
-    chips_per_replica: int = 0
     poll_interval: float = 10
     placement_timeout: float | None = None
+    hold_timeout: float = 120
+    slice_failures: int = 0
+    slice_preemptions: int = 0
     job_timeout: float | None = None
     deadline: datetime | None = None
     outage_tolerance: float = 3600
 
     @property
-    def job(self) -> PlannedJob:
-        return self.jobs[0]
+    def has_rounds(self) -> bool:
+        """Whether one try may launch more than once."""
+        return len(self.rungs) > 1 or self.has_slices
+
+    @property
+    def has_slices(self) -> bool:
+        return any(rung.slices > 1 for rung in self.rungs)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, so that a trigger can carry the plan."""
         return {
-            "jobs": [[job.job_id, job.token] for job in self.jobs],
+            "job": [self.job.job_id, self.job.token],
+            "rungs": [rung.to_json() for rung in self.rungs],
             "logs": self.logs.to_json(),
             "result": self.result,
             "last_try": self.last_try,
-            "replicas": self.replicas,
-            "chips_per_replica": self.chips_per_replica,
             "poll_interval": self.poll_interval,
             "placement_timeout": self.placement_timeout,
+            "hold_timeout": self.hold_timeout,
+            "slice_failures": self.slice_failures,
+            "slice_preemptions": self.slice_preemptions,
             "job_timeout": self.job_timeout,
             "deadline": self.deadline and self.deadline.isoformat(),
             "outage_tolerance": self.outage_tolerance,
@@ -80,7 +97,8 @@ class Plan:
         known = {
             key: value[key] for key in Plan.__dataclass_fields__ if key in value and key not in ("earlier", "former")
         }
-        known["jobs"] = tuple(PlannedJob(*job) for job in value["jobs"])
+        known["job"] = PlannedJob(*value["job"])
+        known["rungs"] = tuple(map(Rung.from_json, value.get("rungs") or ())) or (Rung(),)
         known["logs"] = LogOptions.from_json(value.get("logs") or {})
         known["deadline"] = value.get("deadline") and datetime.fromisoformat(value["deadline"])
         return Plan(**known)

@@ -34,13 +34,16 @@ def report(plan: Plan, seen: Seen) -> dict[str, Any]:
         "run_seconds": _between(running, status.finished_at),
         "failure_count": status.failure_count,
         "preemption_count": status.preemption_count,
-        "chip_seconds": round(_attempt_seconds(seen.tasks) * plan.chips_per_replica, 3),
+        "chip_seconds": round(_attempt_seconds(seen.tasks) * plan.rungs[seen.round.rung].chips_per_replica, 3),
         "result": delivered(plan, seen),
     }
 
 
 def placement(seen: Seen) -> list[dict[str, Any]]:
-    """Per replica its worker, slice and place; for many replicas the number on each slice."""
+    """Per replica its worker, slice, place and machine; for many replicas the number on each slice.
+
+    `device` is the variant, or "cpu"; `preemptible` is None where the worker does not say.
+    """
     rows = [_row(task, seen.workers.get(task.worker_id)) for task in seen.tasks if task.worker_id]
     if len(rows) <= MAX_REPLICAS_LISTED:
         return rows
@@ -56,6 +59,8 @@ def _row(task: TaskStatus, worker: Worker | None) -> dict[str, Any]:
         "slice": str(attributes.get("tpu-name", "")),
         "region": str(attributes.get("region", "")),
         "zone": str(attributes.get("zone", "")),
+        "device": str(attributes.get("device-variant") or attributes.get("device-type", "")),
+        "preemptible": {"true": True, "false": False}.get(str(attributes.get("preemptible", "")).lower()),
     }
 
 

@@ -25,9 +25,11 @@ from fray_airflow.lifecycle.actions import (
     Terminate,
     Wait,
 )
+from fray_airflow.lifecycle.advance import advance, placement_limit
 from fray_airflow.lifecycle.claim import claim
 from fray_airflow.lifecycle.delivery import is_awaited, next_result, read_of
 from fray_airflow.lifecycle.ends import end_of, first_failure
+from fray_airflow.lifecycle.learn import adopt
 from fray_airflow.lifecycle.plan import Plan
 from fray_airflow.lifecycle.seen import LOGS, STATUS, TASKS, WORKERS, Seen, Stop
 from fray_airflow.states import JobState
@@ -51,16 +53,26 @@ def step(plan: Plan, seen: Seen, now: datetime) -> tuple[Seen, Action]:
     if seen.failed is None and seen.finished_at is None and not seen.terminated:
         seen = replace(seen, failed=_given_up(plan, seen, now))
     if seen.failed is not None:
-        return seen, _part(plan, seen, seen.failed)
+        further = advance(plan, seen, now)
+        return step(plan, further, now) if further else (seen, _part(plan, seen, seen.failed))
     if not seen.job_id:
-        decision: Action | JobStatus = Wait(plan.poll_interval) if seen.pause else claim(plan, seen)
+        decision = _before_submission(plan, seen, now)
         if not isinstance(decision, JobStatus):
             return seen, _unless_stopped(plan, seen, decision, now)
-        seen = seen.adopt(decision, now)
+        seen = adopt(seen, decision, now)
     stop = _due_stop(plan, seen, now)
     if stop is not None:
         seen = seen.stopped(stop)
-    return seen, _watch(plan, seen, now)
+    outcome = _watch(plan, seen, now)
+    return step(plan, outcome, now) if isinstance(outcome, Seen) else (seen, outcome)
+
+
+def _before_submission(plan: Plan, seen: Seen, now: datetime) -> Action | JobStatus:
+    if seen.pause:
+        return Wait(plan.poll_interval)
+    if seen.not_before is not None and now < seen.not_before and seen.stop is None:
+        return Wait(min(plan.poll_interval, (seen.not_before - now).total_seconds()))
+    return claim(plan, seen)
 
 
 def _part(plan: Plan, seen: Seen, error: IrisError) -> Action:
@@ -78,13 +90,16 @@ def _unless_stopped(plan: Plan, seen: Seen, action: Action, now: datetime) -> Ac
     return action if stop is None else Finish(error=_stopped(plan, seen.stopped(stop)))
 
 
-def _watch(plan: Plan, seen: Seen, now: datetime) -> Action:
+def _watch(plan: Plan, seen: Seen, now: datetime) -> Action | Seen:
+    """The next action, or what is known at the start of the next launch."""
     if seen.stop is not None:
         if seen.terminated:
-            return Finish(error=_stopped(plan, seen))
+            return advance(plan, seen, now) or Finish(error=_stopped(plan, seen))
         return Wait(_until_next_look(plan, seen, now)) if seen.pause else Terminate(seen.job_id)
     if STATUS in seen.due:
         return ReadStatus(seen.job_id)
+    if seen.status is not None and seen.status.survivors and not seen.pause:
+        return Terminate(seen.job_id)
     if TASKS in seen.due:
         return ReadTasks(seen.job_id)
     if WORKERS in seen.due:
@@ -99,6 +114,8 @@ def _watch(plan: Plan, seen: Seen, now: datetime) -> Action:
     if _given_up(plan, seen, now) is None and (not _drained(seen, now) or is_awaited(plan, seen, now)):
         away = seen.away_since or seen.unread
         return Wait(_until_next_look(plan, seen, now) if away else DRAIN_INTERVAL)
+    if (further := advance(plan, seen, now)) is not None:
+        return further
     failure = first_failure(seen.tasks)
     if failure is not None and seen.tail is None and seen.cursor is not None and _ended_badly(seen):
         return ReadTail(seen.cursor, failure.replica)
@@ -116,25 +133,27 @@ def _due_stop(plan: Plan, seen: Seen, now: datetime) -> Stop | None:
         return None
     if plan.deadline is not None and now >= plan.deadline:
         return Stop.DEADLINE
-    limit = _placement_limit(plan, seen)
+    limit = placement_limit(plan, seen)
     unknown = seen.stale or seen.away_since is not None or seen.missing_since is not None
     if limit is not None and now >= limit and not unknown:
         return Stop.PLACEMENT
-    return None
+    held = _hold_limit(plan, seen)
+    return Stop.HOLD if held is not None and now >= held and not unknown else None
 
 
-def _placement_limit(plan: Plan, seen: Seen) -> datetime | None:
-    if plan.placement_timeout is None or seen.placed_at is not None or seen.since is None:
+def _hold_limit(plan: Plan, seen: Seen) -> datetime | None:
+    if seen.partial_since is None or plan.rungs[seen.round.rung].slices == 1:
         return None
-    return seen.since + timedelta(seconds=plan.placement_timeout)
+    return seen.partial_since + timedelta(seconds=plan.hold_timeout)
 
 
 def _until_next_look(plan: Plan, seen: Seen, now: datetime) -> float:
     """A tenth of the job's age, up to the poll interval: short jobs are seen to end soon, long ones cost few calls."""
     age = (now - seen.since).total_seconds() if seen.since else 0.0
     interval = min(plan.poll_interval, max(SHORTEST_INTERVAL, age / 10))
-    limits = [limit for limit in (plan.deadline, _placement_limit(plan, seen)) if limit is not None and limit > now]
-    return max(0.05, min([interval, *((limit - now).total_seconds() for limit in limits)]))
+    limits = (plan.deadline, placement_limit(plan, seen), _hold_limit(plan, seen))
+    ahead = [(limit - now).total_seconds() for limit in limits if limit is not None and limit > now]
+    return max(0.05, min([interval, *ahead]))
 
 
 def _given_up(plan: Plan, seen: Seen, now: datetime) -> IrisError | None:
@@ -187,7 +206,9 @@ def _why(plan: Plan, seen: Seen, reason: str) -> tuple[type[IrisError], str]:
             return JobTimeoutError, "the task's execution_timeout passed. Raise it, or ask for more machines."
         case Stop.KILLED:
             return JobKilledError, "the task was marked or cleared in Airflow."
+    before = "".join(f" Before it: {each}." for each in seen.passed)
     return PlacementTimeoutError, (
-        f"not all of its {plan.replicas} replicas were placed within {plan.placement_timeout} s (placement_timeout). "
-        f"Iris's last reason: {reason or 'none given'}. Wait longer, or ask for machines that are free."
+        f"not all of its {plan.rungs[seen.round.rung].replicas} replicas were placed within {plan.placement_timeout} s "
+        f"(placement_timeout). Iris's last reason: {reason or 'none given'}.{before} Wait longer, or ask for machines "
+        "that are free."
     )

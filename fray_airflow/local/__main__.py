@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
-import threading
 from pathlib import Path
 
 from .environment import LOOPBACK
 from .fleet import Fleet
+from .serve import serve
 from .server import LocalIris
-
-_PARENT_POLL_SECONDS = 0.5
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,15 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(f"fray_airflow.local: {options.fleet}: {error}", file=sys.stderr)
         return 2
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
     iris = LocalIris(fleet, host=options.host, port=options.port, connect_port=options.connect_port)
-    with iris:
-        print(json.dumps({"target": iris.target, "url": iris.url}), flush=True)
-        while not ended.wait(_PARENT_POLL_SECONDS):
-            if options.die_with_parent and os.getppid() != parent:
-                break
+    serve(
+        iris,
+        lambda: print(json.dumps({"target": iris.target, "url": iris.url}), flush=True),
+        going=lambda: not options.die_with_parent or os.getppid() == parent,
+    )
     return 0
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from fray_airflow.operators.rungs import SLICE_STRATEGIES
 from fray_airflow.operators.secrets import check_references
 from fray_airflow.operators.spec import is_final
 from fray_airflow.units import parse_duration
@@ -18,7 +19,7 @@ LEVELS = {name.lower(): logging.getLevelNamesMapping()[name] for name in ("DEBUG
 
 ON_KILL_ACTIONS = ("terminate", "keep")
 
-_DURATIONS = ("poll_interval", "placement_timeout", "job_timeout", "outage_tolerance")
+_DURATIONS = ("poll_interval", "placement_timeout", "hold_timeout", "job_timeout", "outage_tolerance")
 _COUNTS = ("log_replica", "log_max_lines")
 
 
@@ -39,6 +40,8 @@ def argument_faults(operator: IrisSubmitJobOperator) -> list[str]:
 def _unknown_choices(operator: IrisSubmitJobOperator) -> Iterator[str]:
     if operator.on_kill_action not in ON_KILL_ACTIONS:
         yield f"on_kill_action={operator.on_kill_action!r} is unknown; choose from {', '.join(ON_KILL_ACTIONS)}"
+    if operator.slice_strategy is not None and operator.slice_strategy not in SLICE_STRATEGIES:
+        yield f"slice_strategy={operator.slice_strategy!r} is unknown; choose from {', '.join(SLICE_STRATEGIES)}"
     level = operator.log_min_level
     if level is not None and (not isinstance(level, str) or level.lower() not in LEVELS):
         yield f"log_min_level={level!r} is unknown; choose from {', '.join(LEVELS)}"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fray_airflow.errors import IrisAuthError, IrisError, IrisUnavailableError
 from fray_airflow.hooks import IrisHook
-from fray_airflow.job import JobRequest
 from fray_airflow.lifecycle import Action, Conversation, Finish, Plan, Seen, Stop, Submit, Wait
+from fray_airflow.operators.rungs import RungJob
 
 if TYPE_CHECKING:
     from fray_airflow.iris import IrisClient
@@ -28,19 +27,36 @@ _JITTER = 0.1
 class Launch:
     """Carries out what the machine says, with the author's code and files at hand.
 
+    `resumed` is what a trigger that had to submit left of the launch. `publish` is told each job that is launched or
+    adopted, as soon as it is known.
     `end` and `leave` are for signal handlers, which interrupt the other methods anywhere.
     """
 
     def __init__(
-        self, hook: IrisHook, job: JobRequest, plan: Plan, *, base: Path, tell: Callable[[int, str], None]
+        self,
+        hook: IrisHook,
+        rungs: Sequence[RungJob],
+        plan: Plan,
+        *,
+        base: Path,
+        tell: Callable[[int, str], None],
+        publish: Callable[[Sequence[str]], None] = lambda _: None,
+        resumed: Mapping[str, Any] | None = None,
     ) -> None:
         self._hook = hook
         self._client: IrisClient = hook.get_conn()
-        self._job = job
+        self._rungs = rungs
         self._base = base
+        self._publish = publish
+        self._published = ""
         self._left = False
         self._renewed = False
-        self.talk = Conversation(plan, Seen(), clock=lambda: datetime.now(UTC), tell=tell)
+        clock = lambda: datetime.now(UTC)  # noqa: E731  # one line for both
+        self.talk = (
+            Conversation(plan, Seen(), clock=clock, tell=tell)
+            if resumed is None
+            else Conversation.resume(resumed, clock=clock, tell=tell)
+        )
 
     @property
     def job_id(self) -> str:
@@ -57,17 +73,23 @@ class Launch:
                 self.talk.hear(action, None)
             else:
                 self.talk.hear(action, self._perform(action))
+            self._tell_of_jobs()
         return action
+
+    def _tell_of_jobs(self) -> None:
+        if self.job_id and self.job_id != self._published:
+            self._published = self.job_id
+            self._publish(self.talk.live_jobs() or [self.job_id])
 
     def end(self, stop: Stop) -> None:
         """Ends the job, now if it can be reached at once, else as soon as `run` goes on."""
         self.talk.interrupt(stop)
-        job_id = self.talk.interrupted_job()
-        if not job_id:
+        if not (job_ids := self.talk.live_jobs()):
             return
         try:
             with self._client.hurried(HURRY_SECONDS) as client:
-                client.terminate(job_id)
+                for job_id in job_ids:
+                    client.terminate(job_id)
         except IrisError:
             # Not there yet, or no answer: the machine terminates when it has its turn.
             return
@@ -95,12 +117,13 @@ class Launch:
         from fray_airflow.iris.launch import ERROR, RECREATE
         from fray_airflow.iris.submission import prepare
 
-        _, user, name = action.job.job_id.split("/")
+        rung = self._rungs[action.round.rung]
         request = prepare(
-            replace(self._job, name=name),
-            user=user,
+            rung.request(action),
+            user=action.job.job_id.split("/")[1],
             base=self._base,
             token=action.job.token,
+            marks=rung.marks(action) if self.talk.plan.has_rounds else {},
             gpu_gang_level=self._client.options.gpu_gang_level,
             existing_job_policy=RECREATE if action.replace else ERROR,
         )

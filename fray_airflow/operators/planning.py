@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import conf
 
 from fray_airflow.identity import LaunchIdentity
-from fray_airflow.job import JobRequest
 from fray_airflow.lifecycle import Plan, PlannedJob
+from fray_airflow.operators.rungs import RungJob
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,7 +35,7 @@ def identity_of(context: Context, settings: ConnectionSettings, user: str) -> La
 
 
 def plan_launch(
-    job: JobRequest,
+    rungs: Sequence[RungJob],
     identity: LaunchIdentity,
     *,
     job_name: str | None,
@@ -56,14 +56,13 @@ def plan_launch(
         return tuple(_planned(identity.of_try(number), job_name) for number in tries)
 
     return Plan(
-        jobs=planned([identity.try_number]),
+        job=_planned(identity, job_name),
+        rungs=tuple(each.rung for each in rungs),
         earlier=planned(range(identity.try_number - 1, first_try - 1, -1)),
         # Under a name of the author's choice there is only one job at a time, which is replaced.
         former=planned(range(first_try - 1, 0, -1)) if end_orphans and not job_name else (),
         last_try=identity.try_number > max_tries,
-        replicas=job.replica_count,
-        chips_per_replica=job.resources.device.chip_count(),
-        job_timeout=job.timeout_seconds,
+        job_timeout=rungs[0].job.timeout_seconds,
         **options,
     )
 

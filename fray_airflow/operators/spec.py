@@ -9,6 +9,7 @@ from typing import Any
 
 from fray_airflow.errors import FrayError, InvalidSpecError
 from fray_airflow.job import Entrypoint, EnvironmentConfig, JobRequest
+from fray_airflow.operators.per_rung import PerRung
 from fray_airflow.plain import environment_from, resource_config_from
 from fray_airflow.resources import ResourceConfig
 
@@ -106,4 +107,4 @@ def _leaves(value: Any) -> Iterator[Any]:
 def _is_final_leaf(leaf: Any) -> bool:
     if isinstance(leaf, str):
         return not any(mark in leaf for mark in ("{{", "{%", "{#"))
-    return not callable(leaf) and not hasattr(leaf, "resolve")
+    return not callable(leaf) and not hasattr(leaf, "resolve") and not isinstance(leaf, PerRung)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralError, TaskDeferralTimeout
@@ -22,12 +22,14 @@ from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
 from fray_airflow.operators.checks import LEVELS, argument_faults
 from fray_airflow.operators.delivery import unpack_result
 from fray_airflow.operators.launch import HURRY_SECONDS, Launch
+from fray_airflow.operators.per_rung import RungFacts, on_rung
 from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
+from fray_airflow.operators.rungs import RungJob, check_ladder, rung_job, rung_resources
 from fray_airflow.operators.secrets import resolve
 from fray_airflow.operators.spec import build_job, is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
-from fray_airflow.task_state import JOB_ID_KEY, read_task_state, worker_kill_was_meant
+from fray_airflow.task_state import JOB_ID_KEY, JOBS_KEY, LaunchedJobs, read_task_state, worker_kill_was_meant
 from fray_airflow.triggers.job import IrisJobTrigger
 from fray_airflow.units import parse_duration
 
@@ -53,6 +55,13 @@ class IrisSubmitJobOperator(BaseOperator):
     resource_config: a ResourceConfig, or a dict of its fields or of a builder's arguments (`{"tpu": "v5p-16",
         "slice_count": 2}`), which may hold templates; or a callable `(context, jinja_env)`.
     command: what each replica runs, a list, or one text that is split as a shell would. No shell runs it.
+    fallback_resource_configs: other choices of machines. When all replicas of one have not been placed within
+        placement_timeout, or Iris has no such machines, its job is ended and the next choice is submitted. What of
+        command and environment depends on the choice is written with `per_rung`. The result's `rung` says which ran.
+    slice_strategy: for slices of several VMs, which Iris never places as one job: "job_per_slice" launches a gang on
+        each slice and treats them as one job, which restarts as a whole within max_retries_failure and
+        max_retries_preemption; "single_job" submits one job all the same. None refuses.
+    hold_timeout: how long some slices are kept while others are not placed, before all are given back to others.
     entrypoint: instead of command, for a Python function: `Entrypoint.from_callable(f)`.
     environment: an EnvironmentConfig or a dict of its fields; relative paths start at the DAG file's folder.
     job_name: instead of a name of the task instance's own; must differ between mapped instances.
@@ -82,6 +91,7 @@ class IrisSubmitJobOperator(BaseOperator):
 
     template_fields: Sequence[str] = (
         "resource_config",
+        "fallback_resource_configs",
         "command",
         "environment",
         "job_name",
@@ -97,6 +107,7 @@ class IrisSubmitJobOperator(BaseOperator):
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "resource_config": "json",
+        "fallback_resource_configs": "json",
         "command": "bash",
         "environment": "json",
     }
@@ -113,6 +124,9 @@ class IrisSubmitJobOperator(BaseOperator):
         self,
         *,
         resource_config: ResourceConfig | Mapping[str, Any] | Callable[..., Any] | str | None = None,
+        fallback_resource_configs: Sequence[ResourceConfig | Mapping[str, Any] | Callable[..., Any] | str] = (),
+        slice_strategy: str | None = None,
+        hold_timeout: timedelta | float = 120,
         command: Sequence[str] | str | None = None,
         entrypoint: Entrypoint | None = None,
         environment: EnvironmentConfig | Mapping[str, Any] | None = None,
@@ -149,6 +163,9 @@ class IrisSubmitJobOperator(BaseOperator):
         self.secrets_as_env = secrets_as_env
         self.no_retry_exit_codes = tuple(no_retry_exit_codes)
         self.resource_config = to_plain(resource_config)
+        self.fallback_resource_configs = to_plain(fallback_resource_configs)
+        self.slice_strategy = slice_strategy
+        self.hold_timeout = hold_timeout
         self.command = list(entrypoint.command) if entrypoint is not None and entrypoint.command else command
         self.environment = to_plain(environment)
         self.job_name = job_name
@@ -193,9 +210,15 @@ class IrisSubmitJobOperator(BaseOperator):
             self._fail(IrisError.from_json(event["error"]))
         self._ti = context["ti"]
         try:
+            if "launch" in event:
+                # The trigger has to submit, and only a worker can: it launches, and defers again.
+                return self._execute(context, resumed=event["launch"])
             return self._returned(event["result"])
         except FrayError as error:
             self._fail(error)
+        except AirflowTaskTimeout:
+            self._end(Stop.DEADLINE)
+            raise
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Airflow comes back here when a trigger crashed or outlived its time too. Without a next try, the job ends."""
@@ -206,6 +229,15 @@ class IrisSubmitJobOperator(BaseOperator):
                 self._end_deferred(context["ti"])
             raise
 
+    def dry_run(self) -> None:
+        """Prints what `fray-airflow explain` prints of this task. Asks neither Iris nor Airflow for anything."""
+        from fray_airflow.operators.explain import print_explanation
+
+        try:
+            print_explanation(self)
+        except FrayError as error:
+            raise for_airflow(error) from None
+
     def on_kill(self) -> None:
         """Ends the job if somebody asked for it, and leaves it to the next try if only this worker goes away."""
         launch = self._launch
@@ -213,19 +245,20 @@ class IrisSubmitJobOperator(BaseOperator):
             return
         state = read_task_state(self._ti)
         if worker_kill_was_meant(state) and self.on_kill_action == "terminate":
-            self.log.warning("The task is %s: terminating %s", state, launch.talk.interrupted_job())
+            self.log.warning("The task is %s: terminating %s", state, ", ".join(launch.talk.live_jobs()))
             launch.end(Stop.KILLED)
         else:
             self.log.warning("This worker stops (the task is %s); the job goes on.", state or "in an unknown state")
             launch.leave()
 
-    def _execute(self, context: Context) -> Any:
+    def _execute(self, context: Context, resumed: Mapping[str, Any] | None = None) -> Any:
         self._ti = context["ti"]
         hook = IrisHook(self.iris_conn_id)
         settings, client = hook.settings(), hook.get_conn()
-        job = self._build_job({**resolve(self.secrets), **self._secrets})
+        rungs = self._build_rungs({**resolve(self.secrets), **self._secrets}, self._renderer(context))
+        job = rungs[0].job
         plan = plan_launch(
-            job,
+            rungs,
             identity_of(context, settings, self._first_contact(client)),
             job_name=self.job_name,
             retries=self.retries or 0,
@@ -233,6 +266,9 @@ class IrisSubmitJobOperator(BaseOperator):
             end_orphans=self.wait_for_completion and self.on_kill_action == "terminate",
             poll_interval=parse_duration(self.poll_interval).total_seconds(),
             placement_timeout=_seconds(self.placement_timeout),
+            hold_timeout=parse_duration(self.hold_timeout).total_seconds(),
+            slice_failures=_count(self.max_retries_failure),
+            slice_preemptions=_count(self.max_retries_preemption),
             logs=self._log_options(),
             result=job.entrypoint.result.senders if job.entrypoint.result is not None else "none",
             deadline=deadline_of(context, self.execution_timeout),
@@ -245,16 +281,30 @@ class IrisSubmitJobOperator(BaseOperator):
                 job.max_task_failures,
             )
         base = Path(context["dag"].fileloc).parent
-        self._launch = launch = Launch(hook, job, plan, base=base, tell=self._tell)
-        end = launch.run(leave=lambda _: bool(launch.job_id))
-        self._publish(launch.job_id, settings.dashboard_url)
-        if end is None and not self.wait_for_completion:
-            return {JOB_ID_KEY: launch.job_id, "state": client.job_status(launch.job_id).state.name}
-        if end is None:
-            end = launch.run(leave=self._leaves_for_triggerer(launch))
+        self._launch = launch = Launch(
+            hook,
+            rungs,
+            plan,
+            base=base,
+            tell=self._tell,
+            publish=lambda job_ids: self._publish(job_ids[0], settings.dashboard_url),
+            resumed=resumed,
+        )
+        if not self.wait_for_completion:
+            end = launch.run(leave=lambda _: bool(launch.job_id))
+            if end is None:
+                return {JOB_ID_KEY: launch.job_id, "state": client.job_status(launch.job_id).state.name}
+            return self._result(end)
+        end = launch.run(leave=self._leaves_for_triggerer(launch))
         if end is None:
             self._defer(launch)
         return self._result(end)
+
+    def _renderer(self, context: Context) -> Callable[[str, Mapping[str, Any]], Any]:
+        """For what had to wait until the rung is known."""
+        return lambda text, more: self.render_template(
+            text, cast("Context", {**context, **more}), self.get_template_env()
+        )
 
     def _first_contact(self, client: IrisClient) -> str:
         """Whom the controller takes us for. A controller that restarts is waited for; a first try may have a wrong
@@ -324,9 +374,13 @@ class IrisSubmitJobOperator(BaseOperator):
 
     def _publish(self, job_id: str, dashboard_url: str | None) -> None:
         """The id and the link, as early as they exist."""
-        if not job_id:
+        if not job_id or self._launch is None:
             return
         self._ti.xcom_push(key=JOB_ID_KEY, value=job_id)
+        token = self._launch.talk.plan.job.token
+        ends_on_kill = self.wait_for_completion and self.on_kill_action == "terminate"
+        launched = LaunchedJobs(self.iris_conn_id, (job_id,), token, ends_on_kill)
+        self._ti.xcom_push(key=JOBS_KEY, value=launched.to_json())
         if dashboard_url:
             self.job_url = job_url(dashboard_url, job_id)
             self._ti.xcom_push(key=JOB_URL_KEY, value=self.job_url)
@@ -338,12 +392,29 @@ class IrisSubmitJobOperator(BaseOperator):
     def _tell(self, level: int, text: str) -> None:
         self.log.log(level, "%s", text)
 
-    def _build_job(self, secrets: Mapping[str, str]) -> JobRequest:
+    def _build_rungs(
+        self, secrets: Mapping[str, str], render: Callable[[str, Mapping[str, Any]], Any]
+    ) -> list[RungJob]:
+        """What is submitted for each choice of machines. Raises InvalidSpecError."""
+        jobs = []
+        for number, choice in enumerate([self.resource_config, *self.fallback_resource_configs]):
+            subject = "resource_config" if number == 0 else f"fallback_resource_configs[{number - 1}]"
+            facts = RungFacts(number, rung_resources(choice, subject))
+            job = self._build_job(
+                secrets, facts.resources, on_rung(self.command, facts, render), on_rung(self.environment, facts, render)
+            )
+            jobs.append(rung_job(job, self.slice_strategy))
+        check_ladder(self, [each.job.resources for each in jobs], has_slices=any(each.rung.slices > 1 for each in jobs))
+        return jobs
+
+    def _build_job(
+        self, secrets: Mapping[str, str], resource_config: Any, command: Any, environment: Any
+    ) -> JobRequest:
         return build_job(
-            resource_config=self.resource_config,
-            command=self.command,
+            resource_config=resource_config,
+            command=command,
             entrypoint=self._entrypoint,
-            environment=self.environment,
+            environment=environment,
             secrets=secrets,
             secrets_as_env=self.secrets_as_env,
             name=self.job_name,
@@ -369,9 +440,13 @@ class IrisSubmitJobOperator(BaseOperator):
         # Not self's: a subclass may render more, such as the arguments of a function, which the spec does not need.
         if all(is_final(getattr(self, name)) for name in IrisSubmitJobOperator.template_fields):
             try:
-                self._build_job({})
+                self._build_rungs({}, lambda text, _: text)
             except FrayError as error:
                 raise for_airflow(error) from None
+
+
+def _count(value: int | str) -> int:
+    return int(value)
 
 
 def _seconds(value: timedelta | float | str | None) -> float | None:

@@ -27,8 +27,9 @@ _JITTER = 0.1
 class IrisJobTrigger(BaseTrigger):
     """Drives the same machine as the operator, which hands it over as one JSON value (`Conversation.to_json`).
 
-    Its event has `result`, or `error` as IrisError.to_json wrote it. `unknown` takes arguments of newer versions, whose
-    rows this one may have to run during an upgrade.
+    Its event has `result`, or `error` as IrisError.to_json wrote it, or `launch` where the next job is to be submitted,
+    which only a worker can. `unknown` takes arguments of newer versions, whose rows this one may have to run during an
+    upgrade.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class IrisJobTrigger(BaseTrigger):
         self.launch = launch
         self.on_kill_action = on_kill_action
         self.job_url = job_url
+        self._talk: Conversation | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -86,12 +88,15 @@ class IrisJobTrigger(BaseTrigger):
                 "Told to stop while the task is %s: %s goes on", state or "in an unknown state", self.job_id
             )
             return
-        self.log.warning("The task is %s: terminating %s", state, self.job_id)
+        talk = self._talk or Conversation.resume(self.launch, clock=lambda: datetime.now(UTC), tell=self._tell)
+        job_ids = talk.live_jobs() or [self.job_id]
+        self.log.warning("The task is %s: terminating %s", state, ", ".join(job_ids))
         try:
             async with await IrisHook(self.iris_conn_id).get_async_conn() as client:
-                await client.terminate(self.job_id)
+                for job_id in job_ids:
+                    await client.terminate(job_id)
         except FrayError as error:
-            self.log.error("%s may still run: %s", self.job_id, error)
+            self.log.error("%s may still run: %s", ", ".join(job_ids), error)
 
     async def _is_replaced(self) -> bool:
         """Whether the task has another job by now, or a try that has none yet."""
@@ -104,15 +109,18 @@ class IrisJobTrigger(BaseTrigger):
         except FrayError as error:
             # The connection is faulty: nothing that this trigger could wait for.
             return {"error": IrisError(str(error), job_id=self.job_id).to_json()}
+        if isinstance(end, Submit) and self._talk is not None:
+            return {"launch": self._talk.to_json()}
+        assert isinstance(end, Finish)
         return {"error": end.error.to_json()} if end.error is not None else {"result": end.result}
 
-    async def _watch(self) -> Finish:
+    async def _watch(self) -> Finish | Submit:
         bookmark = Bookmark(self.task_instance)
-        talk = await self._resumed(bookmark)
+        self._talk = talk = await self._resumed(bookmark)
         hook = IrisHook(self.iris_conn_id)
         client, renewed = await hook.get_async_conn(), False
         try:
-            while not isinstance(action := talk.next(), Finish):
+            while not isinstance(action := talk.next(), Finish | Submit):
                 reply = await _perform(client, action)
                 if isinstance(reply, IrisAuthError) and reply.code == "unauthenticated" and not renewed:
                     # A token may have been replaced while we watched: read the connection again, once.

@@ -1,5 +1,6 @@
 """Every example DAG, run to its end in real Airflow on the local Iris with real processes."""
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -124,3 +125,21 @@ def test_one_operator_maps_over_specs(running):
     runs = run_dag(dag)
     assert {run.state for run in runs.values()} == {"success"}
     assert len({run.value["job_id"] for run in runs.values()}) == 3
+
+
+def test_a_sensor_lets_training_begin_when_its_slices_are_free(running, dags):
+    """The pair of slices is free, the job is launched, and another sensor waits for its end."""
+    values = finished(run_dag(dags["capacity_gate"]))
+    assert (values["free"]["wanted"], values["free"]["free"]) == (2, 2)
+    assert values["trained"]["state"] == "SUCCEEDED"
+
+
+def test_the_example_of_the_sensors_page_runs(running):
+    """Its three sensors follow one job from the free slice to its end."""
+    (code,) = re.findall(r"```python\n(.*?)```", (DAGS.parent / "docs" / "sensors.md").read_text(), re.DOTALL)
+    namespace = {}
+    exec(code, namespace)  # noqa: S102
+    prepare_database()
+    values = finished(run_dag(namespace["dag"]))
+    assert set(values) == {"free", "launch", "placed", "trained"}
+    assert len(values["placed"]) == 2

@@ -65,6 +65,11 @@ class Airflow:
             part.start()
         until(lambda: self._try(self._ready), _START_SECONDS, f"Airflow's parts and its DAG (logs in {self.home})")
 
+    def second_triggerer(self) -> Part:
+        """Not started yet."""
+        first, name = self.parts["triggerer"], "triggerer-2"
+        return self.parts.setdefault(name, first.twin(name))
+
     def start_run(self) -> None:
         self.ask("POST", f"/api/v2/dags/{DAG_ID}/dagRuns", json={"dag_run_id": RUN_ID, "logical_date": None})
 

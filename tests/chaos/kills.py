@@ -1,13 +1,13 @@
 """Kills as people and machines do them, in a real Airflow: whose job must end, and whose must go on?
 
-    python tests/chaos/kills.py            # about five minutes on two cores
+    python tests/chaos/kills.py            # about six minutes on two cores
 
 Options: --keep leaves the folder with all logs, as any failure does; --package DIR tests another copy of the package
 than this checkout's; --only NAME (repeatable) plays only scenarios whose name has NAME in it.
 
-A task that is marked or cleared takes its job along, by one TerminateJob, whether a worker or the triggerer watches.
-A worker that is evicted or a triggerer that restarts leaves the job, and the next one goes on with it. A secret is
-nowhere in what Airflow keeps or shows. Exit code 0, or 1 with the evidence. Nothing is left running either way.
+A task that is marked or cleared takes its job along, by one TerminateJob, whether a worker or the triggerer watches, or
+nobody does yet. A worker that is evicted, a triggerer that restarts or one that stalls leaves the job, and the next one
+goes on with it. A secret is nowhere in what Airflow keeps or shows. Exit code 0, or 1 with the evidence. Nothing is left running either way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,18 @@ from pathlib import Path
 
 from airflow_parts import Airflow
 from kills_dag import SECRET_CONNECTION, Victim, write_dag
-from kills_scenarios import DASHBOARD, Play, cleared, evicted, marked, marked_early, restarted, secret_kept
+from kills_scenarios import (
+    DASHBOARD,
+    Play,
+    cleared,
+    evicted,
+    marked,
+    marked_early,
+    marked_unwatched,
+    restarted,
+    secret_kept,
+    stalled,
+)
 from kills_scene import CountedIrisParts, Scene
 from parts import in_sessions, with_argument
 from rich.console import Console
@@ -42,14 +53,15 @@ def main() -> int:
     console = Console(width=150)
     folder = Path(tempfile.mkdtemp(prefix="fray-kills-"))
     value = f"hf_{secrets.token_hex(16)}"
-    plays, last = _plays(value, options.only)
-    scene = _scene(folder, options.package, [play.victim for play in [*plays, *last]], value)
+    groups = _groups(value, options.only)
+    plays = [play for group in groups for play in group]
+    scene = _scene(folder, options.package, [play.victim for play in plays], value)
     failed = True
     try:
-        _play(scene, plays, last)
-        console.print(_table([*plays, *last]))
-        failed = any(play.fault for play in [*plays, *last])
-        _tell_faults(console, scene, [*plays, *last])
+        _play(scene, groups)
+        console.print(_table(plays))
+        failed = any(play.fault for play in plays)
+        _tell_faults(console, scene, plays)
     finally:
         left = _clear(scene, folder.name)
         if left:
@@ -61,19 +73,26 @@ def main() -> int:
     return 1 if failed or left else 0
 
 
-def _plays(value: str, only: list[str]) -> tuple[list[Play], list[Play]]:
-    """Those that go at once, and those after them: a triggerer that restarts would be felt by all."""
+def _groups(value: str, only: list[str]) -> list[list[Play]]:
+    """The plays of a group go at once, group after group: a triggerer that restarts would be felt by all."""
     plays = [Play("deferred, secret", Victim("deferred_secret", True, secret=True), secret_kept(value))]
     for mode in ("deferred", "sync"):
         for name, act in (("failed", marked("failed")), ("success", marked("success")), ("cleared", cleared)):
             plays.append(Play(f"{mode}, {name}", Victim(f"{mode}_{name}", mode == "deferred"), act))
     plays.append(Play("sync, evicted", Victim("sync_evicted", False), evicted))
-    last = [
-        Play("deferred, triggerer restarted", Victim("deferred_restarted", True), restarted),
-        Play("deferred, failed early", Victim("deferred_early", True), marked_early),
+    groups = [
+        plays,
+        [Play("deferred, triggerer restarted", Victim("deferred_restarted", True), restarted)],
+        [Play("deferred, failed early", Victim("deferred_early", True), marked_early)],
+        [
+            Play(f"unwatched, {state}", Victim(f"unwatched_{state}", True, late=True), marked_unwatched(state))
+            for state in ("failed", "success")
+        ],
+        # After it there are two triggerers.
+        [Play("deferred, triggerer stalled", Victim("deferred_stalled", True), stalled)],
     ]
-    chosen = [[play for play in group if _is_chosen(play, only)] for group in (plays, last)]
-    return chosen[0], chosen[1]
+    chosen = [[play for play in group if _is_chosen(play, only)] for group in groups]
+    return [group for group in chosen if group]
 
 
 def _is_chosen(play: Play, only: list[str]) -> bool:
@@ -92,16 +111,15 @@ def _scene(folder: Path, package: Path, victims: list[Victim], value: str) -> Sc
     return Scene(airflow, iris, Sightings(f"grpc://127.0.0.1:{iris.port}"))
 
 
-def _play(scene: Scene, plays: list[Play], last: list[Play]) -> None:
-    with ThreadPoolExecutor(len(plays) + 1) as pool:
+def _play(scene: Scene, groups: list[list[Play]]) -> None:
+    with ThreadPoolExecutor(max(map(len, groups)) + 1) as pool:
         starting = pool.submit(scene.iris.start)
         scene.airflow.start()
         starting.result()
         scene.seen.start()
         scene.airflow.start_run()
-        list(pool.map(lambda play: play.run(scene), plays))
-    for play in last:
-        play.run(scene)
+        for group in groups:
+            list(pool.map(lambda play: play.run(scene), group))
 
 
 def _clear(scene: Scene, marker: str) -> list[str]:

@@ -13,11 +13,12 @@ _JOB_SECONDS = 300
 
 @dataclass(frozen=True)
 class Victim:
-    """One task. `secret`: its job gets one."""
+    """One task. `secret`: its job gets one. `late`: it waits until a pool of its name is made."""
 
     task_id: str
     deferrable: bool
     secret: bool = False
+    late: bool = False
 
     @property
     def key(self) -> str:
@@ -31,7 +32,7 @@ def write_dag(folder: Path, victims: list[Victim], marker: str) -> None:
         f'echo token of $(printf %s "${SECRET_NAME}" | wc -c) characters; '
         f"n=0; while [ $n -lt {_JOB_SECONDS} ]; do sleep 1; n=$((n+1)); echo count $n; done"
     )
-    rows = [(each.task_id, each.deferrable, each.secret) for each in victims]
+    rows = [(each.task_id, each.deferrable, each.secret, each.late) for each in victims]
     folder.joinpath("kills_dag.py").write_text(_DAG.format(rows=rows, command=["sh", "-c", script, marker]))
 
 
@@ -44,10 +45,11 @@ from fray_airflow import ResourceConfig
 from fray_airflow.operators import IrisSubmitJobOperator
 
 with DAG("{DAG_ID}", schedule=None, max_active_tasks=100):
-    for task_id, deferrable, secret in {{rows}}:
+    for task_id, deferrable, secret, late in {{rows}}:
         IrisSubmitJobOperator(
             task_id=task_id,
             deferrable=deferrable,
+            pool=task_id if late else None,
             secrets={{{{"{SECRET_NAME}": "conn:{SECRET_CONNECTION}"}}}} if secret else None,
             # Workers of Iris deliver no secrets otherwise, and a secret that is not there cannot leak.
             secrets_as_env=secret,

@@ -22,6 +22,7 @@ from fray_airflow.triggers.bookmark import BOOKMARK_KEY
 
 DASHBOARD = "http://iris.example.com/ui"
 KILL_SECONDS = 25
+_UNWATCHED_SECONDS = 60
 _START_SECONDS = 120
 _NEXT_SECONDS = 75
 _SETTLE_SECONDS = 8
@@ -147,6 +148,47 @@ def marked_early(scene: Scene, play: Play) -> None:
     _one_job(scene, play)
 
 
+def marked_unwatched(state: str) -> Callable[[Scene, Play], None]:
+    """In the moment in which the task is deferred, when no triggerer has its trigger yet: nobody to call on_kill of."""
+
+    def act(scene: Scene, play: Play) -> None:
+        with scene.triggerer_stalled():
+            scene.release(play.victim)
+            _until(lambda: scene.row(play.victim).get("state") == "deferred", _START_SECONDS, "the task to be deferred")
+            job = _running(scene, play)[0]
+            since = time.monotonic()
+            scene.mark(play.victim, state)
+            _killed(scene, play, job, since, _UNWATCHED_SECONDS)
+            play.expect(not _count(scene, play, " starting"), "no trigger has started")
+        time.sleep(_SETTLE_SECONDS)
+        _once(scene, play, job)
+        _one_job(scene, play)
+        now = scene.row(play.victim)["state"]
+        play.expect(now == state, f"task is {now}")
+
+    return act
+
+
+def stalled(scene: Scene, play: Play) -> None:
+    """Another triggerer takes over. The first one comes back and finds its triggers gone: to Airflow 3.3.0 to 3.3.2
+    that looks like a kill."""
+    job = _job_under_way(scene, play)
+    _until(lambda: BOOKMARK_KEY in scene.xcoms(play.victim), _NEXT_SECONDS, "a bookmark")
+    since, said = time.monotonic(), "Another triggerer goes on"
+    with scene.triggerer_stalled():
+        scene.airflow.second_triggerer().start()
+        _until(lambda: _says(scene, play, said), _NEXT_SECONDS, f"{said!r}")
+        play.saw("watched by another triggerer", since)
+    time.sleep(_SETTLE_SECONDS)
+    play.saw("on_kill was called" if _says(scene, play, "Told to stop") else "on_kill was not called")
+    _counted_on(scene, play, said)
+    now = scene.row(play.victim)["state"]
+    play.expect(now == "deferred", f"task is {now}")
+    play.expect(job.state is JobState.RUNNING, f"job is {job.state.name}")
+    play.expect(not scene.iris.terminations(job.job_id), "no TerminateJob")
+    _one_job(scene, play)
+
+
 def secret_kept(value: str) -> Callable[[Scene, Play], None]:
     def act(scene: Scene, play: Play) -> None:
         job = _job_under_way(scene, play)
@@ -183,8 +225,8 @@ def _job_under_way(scene: Scene, play: Play) -> Job:
     return _running(scene, play)[0]
 
 
-def _killed(scene: Scene, play: Play, job: Job, since: float) -> None:
-    _until(lambda: job.state.finished, KILL_SECONDS, "the job to end")
+def _killed(scene: Scene, play: Play, job: Job, since: float, seconds: float = KILL_SECONDS) -> None:
+    _until(lambda: job.state.finished, seconds, "the job to end")
     play.saw("job ended", since)
     with IrisClient(scene.seen.target) as client:
         error = client.job_status(job.job_id).error

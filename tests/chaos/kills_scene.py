@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import sqlite3
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,7 @@ class CountedIrisParts(LocalIrisParts):
 class Scene:
     def __init__(self, airflow: Airflow, iris: CountedIrisParts, seen: Sightings) -> None:
         self.airflow, self.iris, self.seen = airflow, iris, seen
+        self._stall, self._stalled = threading.Lock(), 0
 
     def row(self, victim: Victim) -> dict[str, Any]:
         return next((row for row in self.airflow.task_instances() or [] if row["task_id"] == victim.task_id), {})
@@ -50,6 +55,25 @@ class Scene:
     def clear(self, victim: Victim) -> None:
         body = {"dry_run": False, "only_failed": False, "dag_run_id": RUN_ID, "task_ids": [victim.task_id]}
         self.airflow.ask("POST", f"/api/v2/dags/{DAG_ID}/clearTaskInstances", json=body)
+
+    def release(self, victim: Victim) -> None:
+        """Lets a late task start."""
+        self.airflow.ask("POST", "/api/v2/pools", json={"name": victim.task_id, "slots": 1})
+
+    @contextlib.contextmanager
+    def triggerer_stalled(self) -> Iterator[None]:
+        """SIGSTOP for all its processes. Several may be in here at once: the last one to leave lets it go on."""
+        with self._stall:
+            if not self._stalled:
+                _send(self.airflow.parts["triggerer"], signal.SIGSTOP)
+            self._stalled += 1
+        try:
+            yield
+        finally:
+            with self._stall:
+                self._stalled -= 1
+                if not self._stalled:
+                    _send(self.airflow.parts["triggerer"], signal.SIGCONT)
 
     def link(self, victim: Victim) -> str | None:
         links = self.airflow.ask("GET", f"{_RUN}/{victim.task_id}/links")
@@ -92,6 +116,11 @@ class Scene:
         """All that Airflow has written: the database, logs, its programs' output."""
         files = [path for path in self.airflow.home.rglob("*") if path.is_file()]
         return [str(path.relative_to(self.airflow.home)) for path in files if text in path.read_bytes()]
+
+
+def _send(part: Part, sent: signal.Signals) -> None:
+    for process in part.members():
+        process.send_signal(sent)
 
 
 def _at(said: tuple[str, Any]) -> str:

@@ -30,6 +30,10 @@ class Part:
         self._argv, self._env, self._folder = list(argv), dict(env), folder
         self._popen: subprocess.Popen[bytes] | None = None
 
+    def twin(self, name: str) -> Part:
+        """The same program, once more."""
+        return Part(name, self._argv, self._env, self._folder)
+
     @property
     def pid(self) -> int:
         return self.sessions[-1]

@@ -28,6 +28,7 @@ from fray_airflow.lifecycle import (
     Submit,
     Terminate,
     Wait,
+    learn,
     step,
 )
 from fray_airflow.logs import LogCursor
@@ -38,7 +39,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "failures.md"
 CODES = [code.name.lower().replace("cancelled", "canceled") for code in grpc.StatusCode if code.name != "OK"]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JOB_ID = "/me/job"
-PLAN = Plan(jobs=(PlannedJob(JOB_ID, "place.life"),))
+PLAN = Plan(job=PlannedJob(JOB_ID, "place.life"))
 CURSOR = LogCursor(JOB_ID)
 WATCHING = Seen(
     found={JOB_ID: None}, job_id=JOB_ID, since=NOW, cursor=CURSOR, status=JobStatus(JOB_ID, JobState.RUNNING)
@@ -62,7 +63,7 @@ def outcome(call, action, seen, code):
 
 def reaction(call, action, seen, code):
     error = to_error(WireFailure(code, "text"), call, "Iris", JOB_ID)
-    after, following = step(PLAN, seen.learn(action, error, NOW), NOW + timedelta(seconds=1))
+    after, following = step(PLAN, learn(seen, action, error, NOW), NOW + timedelta(seconds=1))
     if isinstance(following, Finish):
         done = isinstance(action, Terminate) and after.terminated
         return "done: it is gone" if done else ending(following.error)

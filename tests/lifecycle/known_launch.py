@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fray_airflow.identity import LAUNCH_ENV, LaunchIdentity
-from fray_airflow.lifecycle import Plan, PlannedJob, ReadStatus, ReadTasks, ReadWorkers, Seen, Submit
+from fray_airflow.lifecycle import Plan, PlannedJob, ReadStatus, ReadTasks, ReadWorkers, Seen, Submit, learn
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import AttemptStatus, JobStatus, TaskStatus, Worker
 
@@ -21,7 +21,7 @@ def at(seconds: float) -> datetime:
 
 
 def plan(**changes: Any) -> Plan:
-    return Plan(**{"jobs": (JOB,), **changes})
+    return Plan(**{"job": JOB, **changes})
 
 
 def attempt(number: int, state: TaskState, start: float | None = None, end: float | None = None, **facts: Any):
@@ -40,9 +40,10 @@ def status(state: JobState, *, token: str = JOB.token, job_id: str = JOB_ID, **f
 
 def followed(job_status: JobStatus, *tasks: TaskStatus, workers: tuple[Worker, ...] = (), seconds: float = 0) -> Seen:
     """What is known when a job that was submitted at T0 has been read once, `seconds` later."""
-    seen = Seen(found={JOB_ID: None}).learn(Submit(JOB), JOB_ID, T0)
-    seen = seen.learn(ReadStatus(JOB_ID), job_status, at(seconds)).learn(ReadTasks(JOB_ID), tasks, at(seconds))
-    return seen.learn(ReadWorkers(), workers, at(seconds))
+    seen = learn(Seen(found={JOB_ID: None}), Submit(JOB), JOB_ID, T0)
+    seen = learn(seen, ReadStatus(JOB_ID), job_status, at(seconds))
+    seen = learn(seen, ReadTasks(JOB_ID), tasks, at(seconds))
+    return learn(seen, ReadWorkers(), workers, at(seconds))
 
 
 def identity(try_number: int = 1, **changes: Any) -> LaunchIdentity:

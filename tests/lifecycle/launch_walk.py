@@ -30,6 +30,7 @@ from fray_airflow.lifecycle import (
     Plan,
     PlannedJob,
     ReadStatus,
+    Rung,
     Seen,
     Submit,
     Terminate,
@@ -119,10 +120,9 @@ class Walk:
     def plan(self) -> Plan:
         limit = self.options.execution_timeout
         return Plan(
-            jobs=(self.planned(self.try_number),),
+            job=self.planned(self.try_number),
             earlier=tuple(self.planned(number) for number in range(self.try_number - 1, 0, -1)),
-            replicas=self.world.replicas,
-            chips_per_replica=4,
+            rungs=(Rung(self.world.replicas, chips_per_replica=4),),
             poll_interval=self.options.poll_interval,
             placement_timeout=self.options.placement_timeout,
             deadline=self.world.now + timedelta(seconds=limit) if limit else None,

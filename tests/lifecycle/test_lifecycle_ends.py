@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from known_launch import JOB_ID, at, attempt, followed, plan, status, task
@@ -14,6 +15,7 @@ from fray_airflow.errors import (
     JobTimeoutError,
     UnschedulableError,
 )
+from fray_airflow.lifecycle import Rung
 from fray_airflow.lifecycle.ends import end_of, first_failure
 from fray_airflow.lifecycle.placed import placed_of
 from fray_airflow.lifecycle.report import MAX_REPLICAS_LISTED, placement, report
@@ -147,7 +149,7 @@ def test_a_success_reports_its_times_by_iriss_own_clock():
         task(1, DONE, attempt(0, DONE, 6, 50)),
         seconds=60,
     )
-    facts = report(plan(chips_per_replica=4), replace(seen, has_result=True, result={"loss": 1}))
+    facts = report(plan(rungs=(Rung(chips_per_replica=4),)), replace(seen, has_result=True, result={"loss": 1}))
     assert facts == {
         "job_id": JOB_ID,
         "state": "SUCCEEDED",
@@ -175,7 +177,15 @@ WORKERS = {
 def test_placement_is_told_per_replica_up_to_a_limit_and_then_per_slice():
     tasks = tuple(task(n, DONE, worker=f"w{n}") for n in range(MAX_REPLICAS_LISTED + 1))
     rows = placement(Seen(tasks=tasks[:-1], workers=WORKERS))
-    assert rows[41] == {"replica": 41, "worker": "w41", "slice": "slice-1", "region": "r", "zone": "z"}
+    assert rows[41] == {
+        "replica": 41,
+        "worker": "w41",
+        "slice": "slice-1",
+        "region": "r",
+        "zone": "z",
+        "device": "",
+        "preemptible": None,
+    }
     assert len(rows) == MAX_REPLICAS_LISTED
     rows = placement(Seen(tasks=tasks, workers=WORKERS))
     assert rows == [{"slice": "slice-0", "replicas": 40}, {"slice": "slice-1", "replicas": 25}]
@@ -183,7 +193,9 @@ def test_placement_is_told_per_replica_up_to_a_limit_and_then_per_slice():
 
 def test_a_worker_that_is_gone_leaves_its_name():
     rows = placement(Seen(tasks=(task(0, DONE, worker="gone"), task(1, TaskState.PENDING, worker=""))))
-    assert rows == [{"replica": 0, "worker": "gone", "slice": "", "region": "", "zone": ""}]
+    assert rows == [
+        {"replica": 0, "worker": "gone", "slice": "", "region": "", "zone": "", "device": "", "preemptible": None}
+    ]
 
 
 # Placed
@@ -215,3 +227,15 @@ def test_a_job_that_ended_badly_is_never_placed():
 def test_a_placed_job_is_located_on_its_workers():
     seen = placed_of(status(JobState.RUNNING, task_count=1), [task(0, TaskState.RUNNING, worker="w7")])
     assert seen.located(list(WORKERS.values())).placement[0]["slice"] == "slice-0"
+
+
+def test_a_placement_is_held_since_its_youngest_attempt():
+    """A replica that is placed and has not begun holds nothing yet; a job that is done need not hold."""
+    begun = [task(n, TaskState.RUNNING, attempt(0, TaskState.RUNNING, n * 10)) for n in range(2)]
+    seen = placed_of(status(JobState.RUNNING, task_count=2), begun)
+    assert [seen.held(timedelta(seconds=5), at(second)) for second in (14, 15)] == [False, True]
+    assert seen.held(timedelta(0), at(10))
+    fresh = placed_of(status(JobState.RUNNING, task_count=2), [begun[0], task(1, TaskState.ASSIGNED)])
+    assert (fresh.complete, fresh.since, fresh.held(timedelta(seconds=5), at(99))) == (True, None, False)
+    done = placed_of(status(JobState.SUCCEEDED, task_count=2), begun)
+    assert done.held(timedelta(days=1), at(11))

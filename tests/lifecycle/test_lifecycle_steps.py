@@ -23,16 +23,19 @@ from fray_airflow.lifecycle import (
     ReadTail,
     ReadTasks,
     ReadWorkers,
+    Rung,
     Seen,
     Submit,
     Terminate,
     Wait,
+    learn,
     step,
     story,
 )
 from fray_airflow.lifecycle.claim import claim
 from fray_airflow.logs import RESULT_MARK, LogCursor, LogLine, LogPage
 from fray_airflow.operators.planning import plan_launch
+from fray_airflow.operators.rungs import rung_job
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import Worker
 
@@ -95,7 +98,7 @@ def test_every_name_is_looked_up_before_anything_is_submitted():
     launch, seen, asked = plan(earlier=(EARLIER,)), Seen(), []
     while isinstance(action := claim(launch, seen), LookUp):
         asked.append(action.job_id)
-        seen = seen.learn(action, JobNotFoundError("Job not found", code="not_found"), T0)
+        seen = learn(seen, action, JobNotFoundError("Job not found", code="not_found"), T0)
     assert asked == [JOB_ID, EARLIER.job_id]
     assert action == Submit(JOB)
 
@@ -103,40 +106,40 @@ def test_every_name_is_looked_up_before_anything_is_submitted():
 def test_a_name_that_is_taken_meanwhile_is_looked_up_once_more():
     """The first answer may have been lost; if the job is still not ours, the refusal counts."""
     refusal = JobExistsError("Job exists", code="already_exists")
-    seen = Seen(found={JOB_ID: None}).learn(Submit(JOB), refusal, T0)
+    seen = learn(Seen(found={JOB_ID: None}), Submit(JOB), refusal, T0)
     assert step(plan(), seen, T0)[1] == LookUp(JOB_ID)
-    ours = seen.learn(LookUp(JOB_ID), status(RUNNING), T0)
+    ours = learn(seen, LookUp(JOB_ID), status(RUNNING), T0)
     assert step(plan(), ours, T0)[0].adopted
-    gone = seen.learn(LookUp(JOB_ID), JobNotFoundError("Job not found"), T0)
+    gone = learn(seen, LookUp(JOB_ID), JobNotFoundError("Job not found"), T0)
     assert step(plan(), gone, T0)[1] == Finish(error=refusal)
-    again = Seen(found={JOB_ID: None}, refused=refusal).learn(Submit(JOB, replace=True), refusal, T0)
+    again = learn(Seen(found={JOB_ID: None}, refused=refusal), Submit(JOB, replace=True), refusal, T0)
     assert step(plan(), again, T0)[1] == Finish(error=refusal)
 
 
 @pytest.mark.parametrize("error", [IrisAuthError("no"), IrisError("bad", code="internal")])
 @pytest.mark.parametrize("action", [LookUp(JOB_ID), Submit(JOB)])
 def test_an_answer_that_is_a_refusal_ends_a_submission(action, error):
-    assert step(plan(), Seen().learn(action, error, T0), T0)[1] == Finish(error=error)
+    assert step(plan(), learn(Seen(), action, error, T0), T0)[1] == Finish(error=error)
 
 
 @pytest.mark.parametrize("action", [ReadStatus(JOB_ID), ReadTasks(JOB_ID)])
 def test_internal_is_transient_once_there_is_a_job(action):
     """Also at the very first look at it."""
-    seen = Seen(found={JOB_ID: None}).learn(Submit(JOB), JOB_ID, T0)
-    seen = seen.learn(action, IrisError("database is locked", code="internal"), at(1))
+    seen = learn(Seen(found={JOB_ID: None}), Submit(JOB), JOB_ID, T0)
+    seen = learn(seen, action, IrisError("database is locked", code="internal"), at(1))
     assert isinstance(step(plan(), seen, at(1))[1], Wait)
 
 
 def test_a_refusal_ends_the_watching():
     error = IrisAuthError("token expired", code="unauthenticated")
-    assert step(plan(), followed(status(RUNNING)).learn(ReadStatus(JOB_ID), error, T0), T0)[1] == Finish(error=error)
+    assert step(plan(), learn(followed(status(RUNNING)), ReadStatus(JOB_ID), error, T0), T0)[1] == Finish(error=error)
 
 
 # Waits
 
 
 def quiet(seen: Seen, now: float) -> Seen:
-    return seen.learn(ReadLogs(LogCursor(JOB_ID)), LogPage((), LogCursor(JOB_ID)), at(now))
+    return learn(seen, ReadLogs(LogCursor(JOB_ID)), LogPage((), LogCursor(JOB_ID)), at(now))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_a_finished_job_is_drained_for_two_quiet_seconds():
 def test_a_finished_job_that_goes_on_talking_is_left_after_half_a_minute():
     cursor = LogCursor(JOB_ID)
     page = LogPage((LogLine(0, 0, "more"),), cursor)
-    seen = followed(status(SUCCEEDED), seconds=10).learn(ReadLogs(cursor), page, at(39))
+    seen = learn(followed(status(SUCCEEDED), seconds=10), ReadLogs(cursor), page, at(39))
     assert step(plan(), seen, at(39))[1] == Wait(0.5)
     assert isinstance(step(plan(), seen, at(40))[1], Finish)
 
@@ -186,7 +189,7 @@ def test_only_a_failed_job_is_asked_for_its_tail():
         assert isinstance(action, ReadTail if state is FAILED else Finish)
     seen = quiet(followed(status(FAILED), failed), 0)
     for reply in (AWAY, LogPage((LogLine(2, 0, "boom"),), LogCursor(JOB_ID))):
-        end = step(plan(), seen.learn(ReadTail(seen.cursor, 2), reply, at(5)), at(5))[1]
+        end = step(plan(), learn(seen, ReadTail(seen.cursor, 2), reply, at(5)), at(5))[1]
         assert isinstance(end, Finish)
         assert ("boom" in str(end.error)) is (reply is not AWAY)
 
@@ -194,7 +197,7 @@ def test_only_a_failed_job_is_asked_for_its_tail():
 def test_a_job_that_is_gone_may_be_terminated():
     seen, action = step(plan(deadline=at(5)), quiet(followed(status(RUNNING)), 5), at(5))
     assert action == Terminate(JOB_ID)
-    seen = seen.learn(action, JobNotFoundError("Job not found"), at(5))
+    seen = learn(seen, action, JobNotFoundError("Job not found"), at(5))
     assert isinstance(step(plan(deadline=at(5)), seen, at(5))[1], Finish)
 
 
@@ -204,14 +207,14 @@ def test_the_last_result_line_of_replica_0_counts():
         LogLine(1, 0, RESULT_MARK + "2"),
         LogLine(0, 0, RESULT_MARK + '{"a": 3}'),
     ]
-    seen = Seen().learn(ReadLogs(LogCursor(JOB_ID)), LogPage(tuple(lines), LogCursor(JOB_ID)), T0)
+    seen = learn(Seen(), ReadLogs(LogCursor(JOB_ID)), LogPage(tuple(lines), LogCursor(JOB_ID)), T0)
     assert (seen.has_result, seen.result) == (True, {"a": 3})
     assert quiet(seen, 1).result == {"a": 3}
 
 
 def test_an_action_without_a_reply_cannot_be_learnt():
     with pytest.raises(TypeError, match="has no reply"):
-        Seen().learn(Finish(), None, T0)
+        learn(Seen(), Finish(), None, T0)
 
 
 def test_actions_make_their_calls_on_a_client():
@@ -241,34 +244,34 @@ def test_nothing_is_told_of_what_did_not_change():
         task(0, TaskState.RUNNING, attempt(0, TaskState.PREEMPTED, 1, 2, error="x"), attempt(1, TaskState.RUNNING, 3)),
         workers=(Worker("w"),),
     )
-    again = seen.learn(ReadStatus(JOB_ID), seen.status, at(9)).learn(ReadTasks(JOB_ID), seen.tasks, at(9))
+    again = learn(learn(seen, ReadStatus(JOB_ID), seen.status, at(9)), ReadTasks(JOB_ID), seen.tasks, at(9))
     assert told(seen, seen) == told(seen, again) == []
 
 
 def test_each_change_is_told():
     begin = Seen(found={JOB_ID: None})
-    submitted = begin.learn(Submit(JOB), JOB_ID, T0)
+    submitted = learn(begin, Submit(JOB), JOB_ID, T0)
     assert told(begin, submitted) == [f"Submitted {JOB_ID}"]
-    pending = submitted.learn(ReadStatus(JOB_ID), status(PENDING), T0)
+    pending = learn(submitted, ReadStatus(JOB_ID), status(PENDING), T0)
     assert told(submitted, pending) == ["PENDING: no reason given yet"]
-    reason = pending.learn(ReadStatus(JOB_ID), status(PENDING, pending_reason="no\n slice"), T0)
+    reason = learn(pending, ReadStatus(JOB_ID), status(PENDING, pending_reason="no\n slice"), T0)
     assert told(pending, reason) == ["PENDING: no slice"]
-    running = reason.learn(ReadStatus(JOB_ID), status(RUNNING, task_state_counts={"running": 1, "pending": 1}), T0)
+    running = learn(reason, ReadStatus(JOB_ID), status(RUNNING, task_state_counts={"running": 1, "pending": 1}), T0)
     assert told(reason, running) == ["RUNNING (1 running, 1 pending)"]
     tasks = [task(0, TaskState.RUNNING, worker="a"), task(1, TaskState.RUNNING, worker="b")]
-    placed = running.learn(ReadTasks(JOB_ID), tasks, at(3))
+    placed = learn(running, ReadTasks(JOB_ID), tasks, at(3))
     assert told(running, placed) == ["All 2 replicas are placed after 3.0 s"]
-    located = placed.learn(ReadWorkers(), [Worker("a", attributes={"tpu-name": "s"}), Worker("b")], at(3))
+    located = learn(placed, ReadWorkers(), [Worker("a", attributes={"tpu-name": "s"}), Worker("b")], at(3))
     assert told(placed, located) == ["On slice s (1), worker b (1)"]
     hit = [task(0, TaskState.PENDING, attempt(0, TaskState.PREEMPTED, 1, 4, error="Preempted\nby /x"), worker="")]
-    bounced = located.learn(ReadTasks(JOB_ID), [*hit, tasks[1]], at(5))
+    bounced = learn(located, ReadTasks(JOB_ID), [*hit, tasks[1]], at(5))
     assert told(located, bounced) == ["replica 0 attempt 0 PREEMPTED: Preempted by /x"]
-    moved = bounced.learn(ReadTasks(JOB_ID), [task(0, TaskState.RUNNING, worker="b"), tasks[1]], at(9))
+    moved = learn(bounced, ReadTasks(JOB_ID), [task(0, TaskState.RUNNING, worker="b"), tasks[1]], at(9))
     assert told(bounced, moved) == ["On worker b (2)"]
-    away = moved.learn(ReadStatus(JOB_ID), AWAY, at(10))
+    away = learn(moved, ReadStatus(JOB_ID), AWAY, at(10))
     assert told(moved, away) == ["Iris does not answer. The job is not affected; watching goes on."]
-    assert told(away, away.learn(ReadStatus(JOB_ID), AWAY, at(11))) == []
-    back = away.learn(ReadStatus(JOB_ID), moved.status, at(12))
+    assert told(away, learn(away, ReadStatus(JOB_ID), AWAY, at(11))) == []
+    back = learn(away, ReadStatus(JOB_ID), moved.status, at(12))
     assert told(away, back) == ["Iris answers again."]
     stopped, _ = step(plan(deadline=at(12)), back, at(12))
     assert told(back, stopped) == [f"Terminating {JOB_ID}: the task's execution_timeout has passed."]
@@ -276,14 +279,14 @@ def test_each_change_is_told():
 
 def test_trouble_is_a_warning():
     seen = followed(status(RUNNING))
-    levels = {level for level, _ in story(seen, seen.learn(ReadStatus(JOB_ID), AWAY, T0))}
+    levels = {level for level, _ in story(seen, learn(seen, ReadStatus(JOB_ID), AWAY, T0))}
     assert levels == {logging.WARNING}
 
 
 def test_an_exit_code_is_told_where_there_is_no_text():
     seen = followed(status(RUNNING))
-    failed = seen.learn(
-        ReadTasks(JOB_ID), [task(0, TaskState.PENDING, attempt(0, TaskState.FAILED, 1, 2, exit_code=3))], at(2)
+    failed = learn(
+        seen, ReadTasks(JOB_ID), [task(0, TaskState.PENDING, attempt(0, TaskState.FAILED, 1, 2, exit_code=3))], at(2)
     )
     assert "replica 0 attempt 0 FAILED: exit code 3" in told(seen, failed)
 
@@ -310,9 +313,12 @@ JSON = st.recursive(
 )
 PLANS = st.builds(
     Plan,
-    jobs=st.lists(st.builds(PlannedJob, st.text(max_size=9), st.text(max_size=9)), min_size=1, max_size=3).map(tuple),
-    replicas=st.integers(1, 999),
-    chips_per_replica=st.integers(0, 8),
+    job=st.builds(PlannedJob, st.text(max_size=9), st.text(max_size=9)),
+    rungs=st.lists(
+        st.builds(Rung, st.integers(1, 999), st.integers(0, 8), st.integers(1, 4), st.text(max_size=5)),
+        min_size=1,
+        max_size=3,
+    ).map(tuple),
     poll_interval=NUMBERS,
     placement_timeout=st.none() | NUMBERS,
     job_timeout=st.none() | NUMBERS,
@@ -406,8 +412,11 @@ def test_a_try_knows_the_jobs_of_the_tries_before_it(name, ids):
         timeout=60,
     )
     who = identity(4)
-    launch = plan_launch(job, who, job_name=name, retries=3, max_tries=4, end_orphans=True, poll_interval=3)
+    launch = plan_launch(
+        [rung_job(job, None)], who, job_name=name, retries=3, max_tries=4, end_orphans=True, poll_interval=3
+    )
     assert launch.job.token == who.token()
     assert [earlier.token for earlier in launch.earlier] == [identity(3).token(), identity(2).token()]
-    assert len({each.job_id for each in (*launch.jobs, *launch.earlier)}) == ids
-    assert (launch.replicas, launch.chips_per_replica, launch.job_timeout, launch.poll_interval) == (2, 4, 60, 3)
+    assert len({each.job_id for each in (launch.job, *launch.earlier)}) == ids
+    assert launch.rungs == (Rung(2, 4, 1, "v5p-16"),)
+    assert (launch.job_timeout, launch.poll_interval) == (60, 3)

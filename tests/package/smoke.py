@@ -40,6 +40,7 @@ def main() -> None:
         empty = temporary / "empty"
         empty.mkdir()
         run([python, "-I", ROOT / "tests" / "package" / "installed.py"], empty, AIRFLOW_HOME=str(temporary / "airflow"))
+        run([python.with_name("fray-airflow"), "explain", "--tpu", "v5p-16"], empty)
     print("The package installs and works.")
 
 

@@ -1,0 +1,132 @@
+"""A last look at tasks that people mark: their jobs must not outlive the mark, even if nobody was told of it.
+
+Airflow calls on_kill of a task runner, or of a trigger that runs. A deferred task whose trigger no triggerer has taken
+up yet has neither, so the API server that carries out the mark looks after its job. Only there: see `listeners`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from airflow.listeners import hookimpl
+
+if TYPE_CHECKING:
+    from airflow.models.taskinstance import TaskInstance
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = (20.0, 60.0, 300.0, 900.0)
+"""From the mark to the first look, and from look to look while Iris does not answer. The first ones to end a job are
+the task's runner, up to about ten seconds after the mark, and its trigger: they know more, and write it to the log."""
+
+_BATCH = 200
+"""A run that is marked may have thousands of task instances."""
+
+
+class LastLooks:
+    """Which tries are to be looked at, and when. Its thread lives while there are any.
+
+    look: gets the ids of some tries, and returns those that are to be looked at again.
+    """
+
+    def __init__(
+        self, look: Callable[[Sequence[UUID]], Collection[UUID]], seconds: Sequence[float] = LOOK_SECONDS
+    ) -> None:
+        self._look = look
+        self._seconds = seconds
+        self._due: list[tuple[float, int, UUID]] = []
+        self._changed = Condition()
+        self._thread: Thread | None = None
+
+    def add(self, try_id: UUID) -> None:
+        """Returns at once. The same try may be added twice."""
+        with self._changed:
+            self._plan([try_id], 0)
+            # A thread does not survive the fork of a server's process.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._run, name="fray-airflow-last-look", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while (ready := self._next()) is not None:
+            number, try_ids = ready
+            try:
+                left = self._look(try_ids)
+            except Exception:
+                # Most likely Airflow's database.
+                log.exception("The jobs of %d marked tasks could not be looked at", len(try_ids))
+                left = try_ids
+            with self._changed:
+                self._plan(left, number + 1)
+
+    def _plan(self, try_ids: Collection[UUID], number: int) -> None:
+        if number < len(self._seconds):
+            at = time.monotonic() + self._seconds[number]
+            for try_id in try_ids:
+                heapq.heappush(self._due, (at, number, try_id))
+        elif try_ids:
+            log.error("Gave up on the jobs of %d marked tasks. They may still run.", len(try_ids))
+
+    def _next(self) -> tuple[int, list[UUID]] | None:
+        """Waits for what is due, and returns it: how often it was looked at, and the tries. None ends the thread."""
+        with self._changed:
+            while self._due and (wait := self._due[0][0] - time.monotonic()) > 0:
+                self._changed.wait(wait)
+            if not self._due:
+                self._thread = None
+                return None
+            now, number = time.monotonic(), self._due[0][1]
+            try_ids: list[UUID] = []
+            while self._due and self._due[0][0] <= now and self._due[0][1] == number and len(try_ids) < _BATCH:
+                try_ids.append(heapq.heappop(self._due)[2])
+            return number, try_ids
+
+
+class MarkListener:
+    """Airflow calls these within the request that marks a task or a whole run, before it is committed."""
+
+    def __init__(self, looks: LastLooks) -> None:
+        self._looks = looks
+
+    @hookimpl
+    def on_task_instance_failed(self, previous_state: Any, task_instance: TaskInstance) -> None:
+        self._marked(previous_state, task_instance)
+
+    @hookimpl
+    def on_task_instance_success(self, previous_state: Any, task_instance: TaskInstance) -> None:
+        self._marked(previous_state, task_instance)
+
+    @hookimpl
+    def on_task_instance_skipped(self, previous_state: Any, task_instance: TaskInstance) -> None:
+        self._marked(previous_state, task_instance)
+
+    def _marked(self, previous_state: Any, task_instance: TaskInstance) -> None:
+        # A task that ends by itself was running before.
+        if previous_state is None:
+            self._looks.add(UUID(str(task_instance.id)))
+
+
+def _look(try_ids: Sequence[UUID]) -> Collection[UUID]:
+    from fray_airflow.plugins.leftovers import end_leftovers
+
+    return end_leftovers(try_ids)
+
+
+_LISTENER = MarkListener(LastLooks(_look))
+
+
+def listeners() -> list[object]:
+    """Ours in an API server, none in other processes.
+
+    Marks are made in API servers only. And in a DAG processor any listener at all would make Airflow refuse the DAGs
+    whose deferrable sensors have `end_from_trigger`.
+    """
+    return [_LISTENER] if "airflow.api_fastapi.main" in sys.modules else []
