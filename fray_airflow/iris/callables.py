@@ -13,6 +13,7 @@ import cloudpickle
 
 from fray_airflow.errors import InvalidSpecError
 from fray_airflow.job import Entrypoint
+from fray_airflow.results import ResultOptions
 
 FOLDER = "_fray"
 """Where the files lie in `$IRIS_WORKDIR`."""
@@ -30,13 +31,22 @@ def callable_files(entrypoint: Entrypoint) -> dict[str, bytes]:
         "function": getattr(entrypoint.function, "__qualname__", repr(entrypoint.function)),
         "result": entrypoint.result and entrypoint.result.to_json(),
     }
-    shipped = resources.files("fray_airflow.iris.shipped")
     return {
-        **{f"{FOLDER}/{name}": shipped.joinpath(name).read_bytes() for name in ("run_callable.py", "push_result.py")},
+        **_shipped("run_callable.py", "push_result.py"),
         f"{FOLDER}/callable.json": json.dumps(facts).encode(),
         f"{FOLDER}/callable.pkl": pickle_call(entrypoint),
         **_cloudpickle_files(),
     }
+
+
+def push_files(options: ResultOptions) -> dict[str, bytes]:
+    """What a command pushes its result with: the script, and what is asked for."""
+    return {**_shipped("push_result.py"), f"{FOLDER}/result.json": json.dumps(options.to_json()).encode()}
+
+
+def _shipped(*names: str) -> dict[str, bytes]:
+    folder = resources.files("fray_airflow.iris.shipped")
+    return {f"{FOLDER}/{name}": folder.joinpath(name).read_bytes() for name in names}
 
 
 def pickle_call(entrypoint: Entrypoint) -> bytes:

@@ -11,7 +11,7 @@ import shlex
 from fray_airflow.devices import CpuConfig, Device, GpuConfig, TpuConfig
 from fray_airflow.errors import InvalidSpecError
 from fray_airflow.iris._gen import job_pb2
-from fray_airflow.iris.callables import callable_argv, callable_files
+from fray_airflow.iris.callables import callable_argv, callable_files, push_files
 from fray_airflow.job import Entrypoint, EnvironmentConfig
 from fray_airflow.resources import ANY_REGION, ResourceConfig
 from fray_airflow.units import parse_bytes
@@ -96,10 +96,12 @@ def convert_environment(environment: EnvironmentConfig | None, device: Device) -
 def convert_entrypoint(
     entrypoint: Entrypoint, environment: EnvironmentConfig | None = None
 ) -> job_pb2.RuntimeEntrypoint:
-    """The command of a replica, what is run before it, and the pickled function's files if there is one."""
+    """The command of a replica, what is run before it, and the files of a pickled function or of a pushed result."""
     runtime = job_pb2.RuntimeEntrypoint(setup_commands=setup_scripts(environment or EnvironmentConfig()))
     if entrypoint.function is None:
         runtime.run_command.argv.extend(entrypoint.command)
+        if entrypoint.result is not None:
+            runtime.workdir_files.update(push_files(entrypoint.result))
     else:
         runtime.run_command.argv.extend(callable_argv())
         runtime.workdir_files.update(callable_files(entrypoint))

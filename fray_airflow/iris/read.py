@@ -124,7 +124,6 @@ def _job(job: job_pb2.JobStatus, request: Controller.LaunchJobRequest) -> JobSta
     )
 
 
-
 def _band(number: int) -> str:
     """As a request writes it; "" for a request that is not there, or a band of a newer server."""
     return PriorityBand(number).name.lower() if number in PriorityBand and number else ""
@@ -203,9 +202,7 @@ def _vm_worker(vm: vm_pb2.VmInfo) -> str:
 
 
 def _demand(entry: vm_pb2.DemandEntryStatus, unmet: str = "") -> Demand:
-    return Demand(
-        entry.device_type, entry.device_variant, len(entry.task_ids), bool(entry.coschedule_group_id), unmet
-    )
+    return Demand(entry.device_type, entry.device_variant, len(entry.task_ids), bool(entry.coschedule_group_id), unmet)
 
 
 def _attribute(value: job_pb2.AttributeValue) -> str | int | float:

@@ -11,6 +11,7 @@ from fray_airflow.iris._gen import job_pb2
 from fray_airflow.iris._gen.controller_pb2 import Controller
 from fray_airflow.iris.launch import ERROR, build_launch_request, read_code
 from fray_airflow.job import JobRequest
+from fray_airflow.results import RESULT_URI_ENV, uri_for_job
 from fray_airflow.status import JobStatus
 
 
@@ -30,6 +31,8 @@ def prepare(
     only the echo of the token tells whether by us. `marks` are variables beside it.
     """
     bundle, files = read_code(job.environment, base or Path.cwd())
+    asked = job.entrypoint.result
+    place = {RESULT_URI_ENV: uri_for_job(asked.uri)} if asked is not None and asked.uri else {}
     return build_launch_request(
         job,
         user=user,
@@ -38,7 +41,7 @@ def prepare(
         gpu_gang_level=gpu_gang_level,
         existing_job_policy=existing_job_policy,
         # Short, because Iris echoes a value that looks like a key, of 24 characters or more, as "[REDACTED]".
-        env={LAUNCH_ENV: token or secrets.token_hex(8), **(marks or {})},
+        env={LAUNCH_ENV: token or secrets.token_hex(8), **place, **(marks or {})},
     )
 
 

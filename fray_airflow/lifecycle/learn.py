@@ -187,7 +187,7 @@ def _error(seen: Seen, action: Action, error: IrisError, now: datetime) -> Seen:
             return replace(seen, terminated=True, farewell=True)
         case Terminate() if seen.failed is not None:
             return replace(seen, farewell=True)
-        case Terminate() if unanswered:
+        case Terminate() if unanswered or error.code in _PASSING:
             return replace(away, farewell=True)
         case Terminate():
             return replace(seen, failed=error)

@@ -25,9 +25,12 @@ def report(plan: Plan, seen: Seen) -> dict[str, Any]:
     if status is None:
         raise ValueError("a job that was not seen has no report")
     running = _all_running(seen.tasks)
+    # Only where there was a choice.
+    rung = {"rung": seen.round.rung} if len(plan.rungs) > 1 else {}
     return {
         "job_id": status.job_id,
         "state": status.state.name,
+        **rung,
         "exit_code": 0,
         "placement": placement(seen),
         "queue_seconds": _between(status.submitted_at, running),

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from fray_airflow.hooks.secrets import check_references
+from fray_airflow.operators.delivery import result_faults
 from fray_airflow.operators.rungs import SLICE_STRATEGIES
-from fray_airflow.operators.secrets import check_references
 from fray_airflow.operators.spec import is_final
 from fray_airflow.units import parse_duration
 
@@ -34,6 +35,7 @@ def argument_faults(operator: IrisSubmitJobOperator) -> list[str]:
             if not _is_count(getattr(operator, name))
         ),
         *check_references(operator.secrets),
+        *result_faults(operator),
     ]
 
 

@@ -287,7 +287,7 @@ class IrisSubmitJobOperator(BaseOperator):
             plan,
             base=base,
             tell=self._tell,
-            publish=lambda job_ids: self._publish(job_ids[0], settings.dashboard_url),
+            publish=lambda job_ids: self._publish(job_ids, settings.dashboard_url),
             resumed=resumed,
         )
         if not self.wait_for_completion:
@@ -372,14 +372,14 @@ class IrisSubmitJobOperator(BaseOperator):
         except FrayError as error:
             self.log.warning("%s may still run: %s", job_id, error)
 
-    def _publish(self, job_id: str, dashboard_url: str | None) -> None:
-        """The id and the link, as early as they exist."""
-        if not job_id or self._launch is None:
+    def _publish(self, job_ids: Sequence[str], dashboard_url: str | None) -> None:
+        """The ids and the link, as early as they exist."""
+        if self._launch is None:
             return
-        self._ti.xcom_push(key=JOB_ID_KEY, value=job_id)
-        token = self._launch.talk.plan.job.token
+        job_id, token = job_ids[0], self._launch.talk.plan.job.token
         ends_on_kill = self.wait_for_completion and self.on_kill_action == "terminate"
-        launched = LaunchedJobs(self.iris_conn_id, (job_id,), token, ends_on_kill)
+        launched = LaunchedJobs(self.iris_conn_id, tuple(job_ids), token, ends_on_kill)
+        self._ti.xcom_push(key=JOB_ID_KEY, value=job_id)
         self._ti.xcom_push(key=JOBS_KEY, value=launched.to_json())
         if dashboard_url:
             self.job_url = job_url(dashboard_url, job_id)

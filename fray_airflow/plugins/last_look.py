@@ -87,7 +87,7 @@ class LastLooks:
             try_ids: list[UUID] = []
             while self._due and self._due[0][0] <= now and self._due[0][1] == number and len(try_ids) < _BATCH:
                 try_ids.append(heapq.heappop(self._due)[2])
-            return number, try_ids
+            return number, list(dict.fromkeys(try_ids))
 
 
 class MarkListener:

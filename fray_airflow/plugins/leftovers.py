@@ -76,7 +76,7 @@ def _end_job(client: IrisClient, job_id: str, token: str) -> None:
         status = client.job_status(job_id)
     except JobNotFoundError:
         return
-    # An author's own `job_name` may by now be the name of the next run's job.
+    # Somebody may have submitted another job under the name since.
     if status.state.finished or not same_place(status.request_env.get(LAUNCH_ENV, ""), token):
         return
     log.warning("Its task was marked, and nobody else could be told: terminating %s", job_id)

@@ -66,15 +66,20 @@ def run_operator(
     """
     tries = (operator.retries or 0) if max_tries is None else max_tries
     ti = TaskInstance(operator.dag_id, run_id, operator.task_id, map_index, try_number, max_tries=tries)
-    deferred = False
-    try:
-        value = execute_once(operator, ti, params=params, run_start=run_start)
-    except TaskDeferred as deferral:
-        deferred = True
-        event = asyncio.run(_first_event(deferral.trigger))
-        context = _context(operator, ti, params, run_start)
-        value = _as_task_runner(operator, getattr(operator, deferral.method_name), context, event=event)
-    return OperatorRun(value, ti.xcoms, deferred)
+    deferral: TaskDeferred | None = None
+    while True:
+        try:
+            if deferral is None:
+                value = execute_once(operator, ti, params=params, run_start=run_start)
+            else:
+                event = asyncio.run(_first_event(deferral.trigger))
+                context = _context(operator, ti, params, run_start)
+                value = _as_task_runner(operator, getattr(operator, deferral.method_name), context, event=event)
+        except TaskDeferred as next_deferral:
+            # A launch that has to submit again comes back to a worker, and may defer once more.
+            deferral = next_deferral
+        else:
+            return OperatorRun(value, ti.xcoms, deferred=deferral is not None)
 
 
 def execute_once(

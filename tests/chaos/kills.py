@@ -7,7 +7,8 @@ than this checkout's; --only NAME (repeatable) plays only scenarios whose name h
 
 A task that is marked or cleared takes its job along, by one TerminateJob, whether a worker or the triggerer watches, or
 nobody does yet. A worker that is evicted, a triggerer that restarts or one that stalls leaves the job, and the next one
-goes on with it. A secret is nowhere in what Airflow keeps or shows. Exit code 0, or 1 with the evidence. Nothing is left running either way.
+goes on with it. A secret is nowhere in what Airflow keeps or shows. Exit code 0, or 1 with the evidence. Nothing is
+left running either way.
 """
 
 from __future__ import annotations

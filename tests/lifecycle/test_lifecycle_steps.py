@@ -336,7 +336,7 @@ def test_a_plan_survives_json_and_keys_of_a_newer_writer(launch, unknown):
 
 
 def test_a_plan_of_an_older_writer_takes_the_defaults():
-    assert Plan.from_json({"jobs": [[JOB.job_id, JOB.token]]}) == plan()
+    assert Plan.from_json({"job": [JOB.job_id, JOB.token]}) == plan()
 
 
 @settings(deadline=None)

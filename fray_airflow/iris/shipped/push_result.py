@@ -1,14 +1,23 @@
-"""Sends a function's return value, or its exception, home over Iris's log service."""
+"""Sends a function's return value or exception, or a command's JSON file, home over Iris's log service.
+
+Where the author set a result_uri, the value is written there instead. As a script it takes a file, or - for stdin.
+"""
 
 import base64
 import json
 import math
 import os
+import sys
 import time
 import traceback
 import urllib.error
 import urllib.request
+import uuid
+from pathlib import Path
 
+USAGE = 'usage: python "$IRIS_WORKDIR/_fray/push_result.py" FILE   (a file of JSON; - is standard input)'
+URI = "FRAY_AIRFLOW_RESULT_URI"
+SLICE = "FRAY_AIRFLOW_SLICE_INDEX"
 PUSH = "/proxy/system.log-server/finelog.logging.LogService/PushLogs"
 PAUSES_SECONDS = (0.5, 1, 2, 4, 8)
 TIMEOUT_SECONDS = 60
@@ -21,8 +30,117 @@ class ResultError(Exception):
     """A result that cannot go home; the text says why and what to do."""
 
 
+def main(arguments):
+    """The exit code. 0 means that the author's Airflow can read the value, or has not asked this replica for one."""
+    if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
+        sys.stderr.write(USAGE + "\n")
+        return 2
+    try:
+        options = read_options()
+        # The other replicas need not even have the file.
+        if is_sender(options):
+            push_value(read_json(arguments[0], options["max_bytes"]), options)
+    except ResultError as error:
+        sys.stderr.write(f"push_result.py: {error}\n")
+        return 1
+    return 0
+
+
+def read_options():
+    path = Path(__file__).with_name("result.json")
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise ResultError(f"{path} cannot be read ({error}); this job's result is not asked for") from None
+
+
+def read_json(name, limit):
+    where = "standard input" if name == "-" else name
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(limit + 1)
+        else:
+            with open(name, "rb") as file:
+                data = file.read(limit + 1)
+    except OSError as error:
+        raise ResultError(f"{where} cannot be read ({error}), and nothing was pushed") from None
+    if len(data) > limit:
+        raise ResultError(
+            f"{where} has more than max_result_bytes={limit} bytes. "
+            "Write it to storage and push its path, or raise max_result_bytes."
+        )
+    try:
+        value = json.loads(data.decode("utf-8-sig"), parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ResultError(f"{where} is not JSON ({error}), and nothing was pushed") from None
+    fault = find_fault(value)
+    if fault:
+        raise ResultError(f"{where}: {fault}, and nothing was pushed")
+    return value
+
+
+def refuse_constant(name):
+    raise ValueError(f"it holds {name}, which JSON does not have")
+
+
+def is_sender(options):
+    """Values that nobody asked for are not sent for nothing; and of several slices' jobs, one writes to a URI."""
+    if options["senders"] == "all":
+        return True
+    return replica() == 0 and (not os.environ.get(URI) or os.environ.get(SLICE, "0") == "0")
+
+
+def replica():
+    """IRIS_TASK_ID is `<job id>/<replica>:<attempt>`."""
+    return int(os.environ.get("IRIS_TASK_ID", "/0").rpartition("/")[2].partition(":")[0])
+
+
 def push_value(value, options):
-    push(envelope_of(value, options))
+    envelope = envelope_of(value, options)
+    uri = os.environ.get(URI)
+    if uri:
+        # The plain value, for others than Airflow to read too.
+        store(uri, json.dumps(envelope["value"]).encode())
+    else:
+        push(envelope)
+
+
+def store(uri, data):
+    """Whole or not at all, as far as the storage knows how."""
+    try:
+        if uri.startswith("file://"):
+            replace_file(Path(uri[len("file://") :]), data)
+        else:
+            store_with_fsspec(uri, data)
+    except ResultError:
+        raise
+    except Exception as error:
+        # Storage libraries raise errors of their own kinds.
+        raise ResultError(f"{uri} cannot be written ({type(error).__name__}: {error})") from None
+
+
+def replace_file(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{uuid.uuid4().hex}.draft")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    finally:
+        if draft.exists():
+            draft.unlink()
+
+
+def store_with_fsspec(uri, data):
+    try:
+        import fsspec
+
+        with fsspec.open(uri, "wb") as file:
+            file.write(data)
+    except ImportError as error:
+        raise ResultError(
+            f"{uri} needs fsspec and its package for this storage, which this environment lacks ({error}). "
+            "Add them to the image, to the workspace's project or to pip_packages, or leave out result_uri."
+        ) from None
 
 
 def push_exception(error, first_frames):
@@ -149,3 +267,7 @@ def attempt(opener, request):
     except OSError as error:
         return str(getattr(error, "reason", error)), True
     return "", False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,6 @@
 """Runs a pickled function on the cluster. Shipped with the job; uses the standard library and the files beside it."""
 
 import json
-import os
 import pickle
 import sys
 import traceback
@@ -60,18 +59,12 @@ def run_for_result(name, call, options) -> None:
         except push_result.ResultError as lost:
             sys.stderr.write(f"The exception could not be sent to Airflow: {lost}\n")
         sys.exit(1)
-    # The other replicas' values are not asked for, and a gang's worth of them is not sent for nothing.
-    if options["senders"] == "first" and replica() != 0:
+    if not push_result.is_sender(options):
         return
     try:
         push_result.push_value(value, options)
     except push_result.ResultError as error:
         sys.exit(f"{name} returned, but its result cannot be delivered: {error}")
-
-
-def replica() -> int:
-    """IRIS_TASK_ID is `<job id>/<replica>:<attempt>`."""
-    return int(os.environ.get("IRIS_TASK_ID", "/0").rpartition("/")[2].partition(":")[0])
 
 
 if __name__ == "__main__":

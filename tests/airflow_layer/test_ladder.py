@@ -1,0 +1,215 @@
+"""Fallbacks and slices through the operator, against the embedded Iris, sync and deferrable."""
+
+import json
+
+import pytest
+from airflow.sdk import DAG
+
+from fray_airflow import Entrypoint, JobRequest, ResourceConfig, errors
+from fray_airflow.iris import IrisClient
+from fray_airflow.lifecycle import PlannedJob, Round, Rung
+from fray_airflow.lifecycle import Submit as Submit_
+from fray_airflow.local import Outcome
+from fray_airflow.operators import IrisSubmitJobOperator, per_rung
+from fray_airflow.operators.rungs import rung_job
+from fray_airflow.testing.operator import run_operator
+
+PAIR = ResourceConfig.with_tpu("v5p-16")
+SINGLE = ResourceConfig.with_tpu("v5p-8")
+
+
+class Submit(IrisSubmitJobOperator):
+    """Defers at once, so that a test need not wait until it does."""
+
+    defer_after_seconds = 0
+    first_contact_seconds = 0
+
+
+def submit(**arguments):
+    with DAG("pipeline", schedule=None):
+        return Submit(**{"task_id": "train", "command": ["true"], "poll_interval": 0.5, **arguments})
+
+
+both_modes = pytest.mark.parametrize("deferrable", [False, True], ids=["sync", "deferrable"])
+
+
+@pytest.fixture
+def full(scripted):
+    """The only v5p-16 slice is taken by somebody else's job."""
+    scripted.script("hog", Outcome.hang())
+    with IrisClient(scripted.target, user="other") as client:
+        hog = client.submit(JobRequest(name="hog", entrypoint=Entrypoint.from_binary("true"), resources=PAIR))
+        yield scripted
+        assert not hog.state().finished
+
+
+def ours(iris):
+    with IrisClient(iris.target) as client:
+        return {job.job_id: job.state.name for job in client.jobs() if not job.job_id.startswith("/other/")}
+
+
+@both_modes
+def test_a_launch_that_finds_no_machines_takes_the_next_choice(full, deferrable):
+    """The first job is ended before the second is submitted, and the result says which choice ran."""
+    run = run_operator(
+        submit(
+            resource_config=PAIR,
+            fallback_resource_configs=[SINGLE],
+            placement_timeout=1,
+            command=["train", "--batch", per_rung("{{ 16 * rung.chips }}"), per_rung(lambda rung: rung.device)],
+            deferrable=deferrable,
+        )
+    )
+    first, second = run.value["job_id"].removesuffix("-r1"), run.value["job_id"]
+    assert ours(full) == {first: "KILLED", second: "SUCCEEDED"}
+    assert run.value["rung"] == 1
+    assert run.xcoms["job_id"] == second
+    with IrisClient(full.target) as client:
+        request = client.job_request(second)
+    assert list(request.entrypoint.run_command.argv) == ["train", "--batch", "64", "v5p-8"]
+    assert request.environment.env_vars["FRAY_AIRFLOW_RUNG"] == "1"
+    assert full.calls["TerminateJob"] == 1
+
+
+def test_machines_that_the_cluster_does_not_have_are_passed_at_once(scripted):
+    """Iris refuses a device that no group of it has, so there is nothing to wait for."""
+    nowhere = ResourceConfig.with_tpu("v6e-8")
+    run = run_operator(submit(resource_config=nowhere, fallback_resource_configs=[SINGLE], placement_timeout=600))
+    assert run.value["rung"] == 1
+    assert scripted.calls["TerminateJob"] == 0
+
+
+@both_modes
+def test_a_ladder_without_free_machines_ends_with_the_reasons_of_all(full, deferrable):
+    """Every job that was submitted on the way is ended."""
+    with pytest.raises(errors.PlacementTimeoutError, match=r"Before it: was not placed in its time") as caught:
+        run_operator(
+            submit(
+                resource_config=PAIR,
+                fallback_resource_configs=[{"tpu": "v5p-16", "ram": "64g"}],
+                placement_timeout=1,
+                deferrable=deferrable,
+            )
+        )
+    assert caught.value.job_id.endswith("-r1")
+    assert set(ours(full).values()) == {"KILLED"}
+
+
+def test_the_same_try_again_goes_on_where_it_had_come(full):
+    """A worker that died after the second submission does not start at the top again."""
+    arguments = {"resource_config": PAIR, "fallback_resource_configs": [SINGLE], "placement_timeout": 1}
+    full.script("*-r1", Outcome.succeed(seconds=3))
+
+    class Dies(Exception):
+        pass
+
+    operator = submit(**arguments)
+    publish = operator._publish
+
+    def die_after_the_second(job_id, dashboard_url):
+        publish(job_id, dashboard_url)
+        if job_id.endswith("-r1"):
+            raise Dies
+
+    operator._publish = die_after_the_second
+    with pytest.raises(Dies):
+        run_operator(operator)
+    run = run_operator(submit(**arguments))
+    assert run.value["rung"] == 1
+    assert full.calls["LaunchJob"] == 1 + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ({"fallback_resource_configs": [SINGLE]}, "needs placement_timeout"),
+        ({"fallback_resource_configs": [PAIR], "placement_timeout": 9}, "is the same as resource_config"),
+        ({"fallback_resource_configs": [SINGLE], "placement_timeout": 9, "job_name": "x"}, "leave out job_name"),
+        ({"fallback_resource_configs": [{"tpu": "v9"}], "placement_timeout": 9}, r"fallback_resource_configs\[0\]"),
+        ({"resource_config": ResourceConfig.with_tpu("v5p-16", slice_count=2)}, "would wait for ever"),
+        ({"slice_strategy": "both"}, "choose from single_job, job_per_slice"),
+        (
+            {
+                "resource_config": ResourceConfig.with_tpu("v5p-16", slice_count=2),
+                "slice_strategy": "job_per_slice",
+                "wait_for_completion": False,
+            },
+            "leave out wait_for_completion=False",
+        ),
+    ],
+)
+def test_a_ladder_that_cannot_be_right_is_refused_when_the_dag_is_parsed(arguments, fault):
+    """The message names the argument and says what to do."""
+    with pytest.raises(errors.InvalidSpecError, match=fault):
+        submit(**{"resource_config": PAIR, **arguments})
+
+
+@both_modes
+def test_a_job_on_each_slice_is_one_launch(scripted, deferrable):
+    """Two gangs, one result: placement over two slices, lines with the slice, variables that tell them apart."""
+    scripted.script("*", Outcome.succeed(["hello"], seconds=1))
+    run = run_operator(
+        submit(
+            resource_config=ResourceConfig.with_tpu("v5p-8", slice_count=2),
+            slice_strategy="job_per_slice",
+            deferrable=deferrable,
+        )
+    )
+    job_id = run.value["job_id"]
+    assert ours(scripted) == {job_id: "SUCCEEDED", f"{job_id}-s1": "SUCCEEDED"}
+    assert [row["replica"] for row in run.value["placement"]] == [0, 1]
+    assert len({row["slice"] for row in run.value["placement"]}) == 2
+    with IrisClient(scripted.target) as client:
+        env = client.job_request(f"{job_id}-s1").environment.env_vars
+    assert env["FRAY_AIRFLOW_SLICE_INDEX"] == "1"
+    assert env["FRAY_AIRFLOW_SLICE_COUNT"] == "2"
+    assert json.loads(env["FRAY_AIRFLOW_ROUND"])["number"] == 0
+
+
+def test_a_slice_knows_the_jobs_of_its_siblings():
+    """Iris hides what looks like a key from who asks, but the program sees it."""
+    spec = JobRequest(
+        name="train",
+        entrypoint=Entrypoint.from_binary("true"),
+        resources=ResourceConfig.with_tpu("v5p-16", slice_count=2),
+    )
+    rung = rung_job(spec, "job_per_slice")
+    marks = rung.marks(Submit_(PlannedJob("/me/train-t1-r2-s1", "token"), round=Round(2), slice=1))
+    assert marks["FRAY_AIRFLOW_SLICE_JOBS"] == "/me/train-t1-r2,/me/train-t1-r2-s1"
+    assert rung.job.replica_count == 2
+    assert rung.rung == Rung(4, 4, 2, "2 slices of v5p-16")
+
+
+@both_modes
+def test_a_slice_that_fails_ends_the_others(scripted, deferrable):
+    """Nothing computes on for a launch that has failed, and the error is that of the slice that failed."""
+    scripted.script("*-s1", Outcome.fail(3, seconds=0.5))
+    scripted.script("*", Outcome.hang())
+    with pytest.raises(errors.JobFailedError, match="replica 1 ended with exit code 3"):
+        run_operator(
+            submit(
+                resource_config=ResourceConfig.with_tpu("v5p-8", slice_count=2),
+                slice_strategy="job_per_slice",
+                deferrable=deferrable,
+            )
+        )
+    assert sorted(ours(scripted).values()) == ["FAILED", "KILLED"]
+
+
+@both_modes
+def test_a_launch_of_slices_starts_again_as_a_whole(scripted, deferrable):
+    """max_retries_failure counts launches: both jobs of the second one are new."""
+    scripted.script("*-s1", Outcome.fail(3, seconds=0.5))
+    scripted.script("*-r1", Outcome.succeed(seconds=1))
+    scripted.script("*-r1-s1", Outcome.succeed(seconds=1))
+    scripted.script("*", Outcome.hang())
+    run = run_operator(
+        submit(
+            resource_config=ResourceConfig.with_tpu("v5p-8", slice_count=2),
+            slice_strategy="job_per_slice",
+            max_retries_failure=1,
+            deferrable=deferrable,
+        )
+    )
+    assert run.value["job_id"].endswith("-r1")
+    assert sorted(ours(scripted).values()) == ["FAILED", "KILLED", "SUCCEEDED", "SUCCEEDED"]
