@@ -11,7 +11,7 @@ LAUNCH_ENV = "FRAY_AIRFLOW_LAUNCH"
 """The environment variable that carries the token. GetJobStatus echoes it: the proof that a job is ours."""
 
 _LONGEST_NAME = 63
-_ROOM = len("-r99-s999")
+_ROOM = len("-r99-s9999")
 """Kept free behind every name, so that `name_at` can tell the jobs of one try apart."""
 _HASH_LENGTH = 12
 

@@ -28,6 +28,7 @@ class _IrisDecoratedOperator(DecoratedOperator, IrisSubmitJobOperator):
     result: "json"; "pickle" lets what is not JSON through too, and the Airflow worker unpickles it.
     result_from: "first" returns replica 0's value, "all" a list by replica.
     max_result_bytes: of one replica's result as text. The job fails if it is larger.
+    result_uri: the job writes its result there, and this worker reads it, instead of over Iris's log service.
     """
 
     template_fields: Sequence[str] = (
@@ -53,7 +54,7 @@ class _IrisDecoratedOperator(DecoratedOperator, IrisSubmitJobOperator):
         **kwargs: Any,
     ) -> None:
         try:
-            self._options = ResultOptions(result, result_from, max_result_bytes)
+            self._options = ResultOptions(result, result_from, max_result_bytes, kwargs.get("result_uri"))
         except InvalidSpecError as error:
             raise for_airflow(error) from None
         given = [name for name in ("command", "entrypoint") if kwargs.pop(name, None) is not None]

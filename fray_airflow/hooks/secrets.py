@@ -47,7 +47,8 @@ def resolve(secrets: Mapping[str, str]) -> dict[str, str]:
 def refuse_secrets(facts: Mapping[str, Any], secrets: Mapping[str, str], *, enveloped: bool) -> None:
     """Raises JobFailedError if the result among a job's facts holds a value of `secrets`.
 
-    Only as it is: one that the job has encoded is not seen. To be called before anything stores the result. `enveloped`: as it came from the log service, not opened yet.
+    Only as it is: one that the job has encoded is not seen. To be called before anything stores the result.
+    `enveloped`: as it came from the log service, not opened yet.
     """
     for place, text in _texts(facts["result"], enveloped=enveloped):
         if name := next((name for name, value in secrets.items() if _holds(text, value)), None):
@@ -57,6 +58,12 @@ def refuse_secrets(facts: Mapping[str, Any], secrets: Mapping[str, str], *, enve
                 job_id=facts["job_id"],
                 state=facts["state"],
             )
+
+
+def holds_secret(result: Any, secrets: Mapping[str, str]) -> bool:
+    """Whether a marked line, parsed, holds one of the values."""
+    texts = _texts(result, enveloped=False)
+    return bool(secrets) and any(_holds(text, value) for _, text in texts for value in secrets.values())
 
 
 def hide(text: str, secrets: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""What the job's function returned: which envelopes are asked for, how long, and what it means if none comes."""
+"""What the job's function returned, or its command pushed: which envelopes are asked for, and how long."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from fray_airflow.states import JobState
 
 LONGEST_SILENCE = timedelta(seconds=30)
 """A runner ends only after the log service has taken its result, which is readable within a second."""
+
+
+_UNSENT = {
+    "function": "program ended without returning (os._exit, exec)",
+    "command": 'command did not push one (python "$IRIS_WORKDIR/_fray/push_result.py" FILE, in a shell)',
+}
 
 
 def missing(plan: Plan, seen: Seen) -> list[int]:
@@ -50,7 +56,7 @@ def is_awaited(plan: Plan, seen: Seen, now: datetime) -> bool:
 
 def delivered(plan: Plan, seen: Seen) -> Envelope | list[Envelope] | Any:
     """The envelope, or with "all" a list of them by replica; the marked line of a job that sends none."""
-    if plan.result == "none":
+    if plan.result in ("none", "uri"):
         return seen.result
     return [seen.results[replica] for replica in sorted(seen.results)] if plan.result == "all" else seen.results[0]
 
@@ -70,8 +76,8 @@ def not_delivered(plan: Plan, seen: Seen) -> IrisError | None:
             code="unavailable",
         )
     return JobFailedError(
-        f"{seen.job_id} SUCCEEDED, but no result of {which} has come. Either its program ended without returning "
-        "(os._exit, exec), or the log service lost it. Clear the task to run it again.",
+        f"{seen.job_id} SUCCEEDED, but no result of {which} has come. Either its {_UNSENT[plan.result_of]}, or the log "
+        "service lost it. Clear the task to run it again.",
         job_id=seen.job_id,
         state=JobState.SUCCEEDED.name,
     )

@@ -34,7 +34,9 @@ class Plan:
         while nobody watched, is adopted instead of launched again.
     former: the jobs of tries before the task was cleared. One that still runs is terminated before ours is launched.
     logs: which of the job's lines are shown.
-    result: whose return value is awaited: "none", "first" (replica 0) or "all".
+    result: whose return value, or pushed file, is awaited: "none", "first" (replica 0) or "all"; "uri" is not awaited
+        either, since Airflow reads it elsewhere.
+    result_of: what is to send it, "function" or "command": for the error of one that does not.
     last_try: nobody comes after this try to adopt a job that is left running.
     poll_interval: seconds between looks at a running job.
     placement_timeout: seconds from submission until all replicas have been placed once, on each rung.
@@ -51,6 +53,7 @@ class Plan:
     former: tuple[PlannedJob, ...] = ()
     logs: LogOptions = ALL_LINES
     result: str = "none"
+    result_of: str = "function"
     last_try: bool = False
     poll_interval: float = 10
     placement_timeout: float | None = None
@@ -77,6 +80,7 @@ class Plan:
             "rungs": [rung.to_json() for rung in self.rungs],
             "logs": self.logs.to_json(),
             "result": self.result,
+            "result_of": self.result_of,
             "last_try": self.last_try,
             "poll_interval": self.poll_interval,
             "placement_timeout": self.placement_timeout,

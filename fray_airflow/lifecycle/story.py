@@ -14,7 +14,10 @@ Line = tuple[int, str]
 
 def story(before: Seen, after: Seen) -> Iterator[Line]:
     """The lines for the step from `before` to `after`."""
-    if after.job_id != before.job_id:
+    if after.round != before.round and after.passed != before.passed:
+        yield from _told_of_round(before, after)
+        return
+    if after.job_id and after.job_id != before.job_id:
         yield logging.INFO, f"{'Adopted' if after.adopted else 'Submitted'} {after.job_id}"
     if after.away_since and not before.away_since:
         goes_on = "The job is not affected; watching goes on." if after.job_id else "Submission is tried again."
@@ -24,8 +27,30 @@ def story(before: Seen, after: Seen) -> Iterator[Line]:
     yield from _told_of_placement(before, after)
     yield from _told_of_attempts(before, after)
     yield from _told_of_state(before, after)
-    if after.stop is not before.stop:
+    if after.stop is not before.stop and after.stop is not None:
         yield logging.WARNING, f"Terminating {after.job_id}: {after.stop}."
+    yield from _told_of_bands(before, after)
+
+
+def _told_of_round(before: Seen, after: Seen) -> Iterator[Line]:
+    """Why a launch came to nothing, and what is tried next."""
+    what = "The next choice" if after.round.rung != before.round.rung else "All slices again"
+    when = f", not before {after.not_before:%H:%M:%S %Z}" if after.not_before else ""
+    yield logging.WARNING, f"{before.job_id or 'The last choice'}: {after.passed[-1]}. {what}{when}."
+
+
+def _told_of_bands(before: Seen, after: Seen) -> Iterator[Line]:
+    """A budget of Iris's stamps the jobs of later slices BATCH, and then any other user's first job preempts them."""
+    status = after.status
+    if status is None or (before.status is not None and before.status.slices):
+        return
+    bands = [each.band for each in status.slices]
+    if "batch" in bands and set(bands) != {"batch"}:
+        yield (
+            logging.WARNING,
+            f"Iris gave the slices the bands {', '.join(bands)}: this user's budget is spent, and jobs of others may "
+            "preempt the slices in batch. Ask for a larger budget (SetUserBudget), or for fewer slices.",
+        )
 
 
 def _told_of_state(before: Seen, after: Seen) -> Iterator[Line]:

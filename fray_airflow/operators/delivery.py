@@ -32,7 +32,7 @@ def result_faults(operator: IrisSubmitJobOperator) -> Iterator[str]:
     if asked and not operator.wait_for_completion:
         yield f"{asked} is read at the end of the job; leave out wait_for_completion=False"
     try:
-        asked_options(operator, function.result if function is not None else None)
+        asked_options(operator, operator._given_result)
     except InvalidSpecError as error:
         yield from error.faults
 

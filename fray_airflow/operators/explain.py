@@ -40,6 +40,7 @@ def job_of(operator: IrisSubmitJobOperator) -> JobRequest:
         command=_as_texts(operator.command),
         entrypoint=operator._entrypoint,
         environment=_as_texts(operator.environment),
+        result=operator._asked_result(),
         secrets=dict.fromkeys((*operator.secrets, *operator._secrets), HIDDEN),
         secrets_as_env=operator.secrets_as_env,
         name=operator.job_name if is_final(operator.job_name) else None,

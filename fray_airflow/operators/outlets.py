@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import OutletEventAccessorsProtocol
 
 MAX_EVENT_RESULT_BYTES = 64 * 1024
 """An event is read with every run that it triggers, and shown in the UI: for figures and paths."""
@@ -14,7 +17,7 @@ MAX_EVENT_RESULT_BYTES = 64 * 1024
 _FACTS = ("job_id", "state", "queue_seconds", "run_seconds", "chip_seconds")
 
 
-def tell_outlets(outlets: Sequence[Any], events: Mapping[Any, Any] | None, facts: Mapping[str, Any]) -> None:
+def tell_outlets(outlets: Sequence[Any], events: OutletEventAccessorsProtocol | None, facts: Mapping[str, Any]) -> None:
     """Puts the facts of a job into the event of each outlet Asset; keys that the author has set there stay.
 
     An alias has no event of its own until the author adds assets to it. May be called twice.

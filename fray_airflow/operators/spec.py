@@ -12,6 +12,7 @@ from fray_airflow.job import Entrypoint, EnvironmentConfig, JobRequest
 from fray_airflow.operators.per_rung import PerRung
 from fray_airflow.plain import environment_from, resource_config_from
 from fray_airflow.resources import ResourceConfig
+from fray_airflow.results import ResultOptions, check_uri
 
 _PLACEHOLDER_NAME = "named-at-run-time"
 
@@ -27,6 +28,7 @@ def build_job(
     command: Any,
     entrypoint: Entrypoint | None,
     environment: Any,
+    result: ResultOptions | None = None,
     secrets: Mapping[str, str],
     secrets_as_env: bool = False,
     budgets: Mapping[str, Any],
@@ -37,6 +39,10 @@ def build_job(
     resources = _collect(faults, "resource_config", resource_config_from, resource_config or {}) or ResourceConfig()
     where = _collect(faults, "environment", environment_from, environment)
     runs = entrypoint or _collect(faults, "command", _entrypoint_from, command)
+    if runs is not None:
+        runs = replace(runs, result=result)
+    if result is not None and result.uri is not None and is_final(result.uri):
+        _collect(faults, "result_uri", check_uri, result.uri)
     if secrets:
         where = where or EnvironmentConfig()
         env_vars = {**where.env_vars, **secrets} if secrets_as_env else where.env_vars

@@ -16,19 +16,21 @@ from fray_airflow.errors import FrayError, InvalidSpecError, IrisError, IrisUnav
 from fray_airflow.exceptions import for_airflow
 from fray_airflow.from_fray import from_fray
 from fray_airflow.hooks import IrisHook
+from fray_airflow.hooks.secrets import holds_secret, resolve
 from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
 from fray_airflow.lifecycle import Action, Finish, LogOptions, Stop, Wait
 from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
 from fray_airflow.operators.checks import LEVELS, argument_faults
-from fray_airflow.operators.delivery import unpack_result
+from fray_airflow.operators.delivery import asked_options, check_readable, deliver
 from fray_airflow.operators.launch import HURRY_SECONDS, Launch
+from fray_airflow.operators.outlets import tell_outlets
 from fray_airflow.operators.per_rung import RungFacts, on_rung
 from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
 from fray_airflow.operators.rungs import RungJob, check_ladder, rung_job, rung_resources
-from fray_airflow.operators.secrets import resolve
 from fray_airflow.operators.spec import build_job, is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
+from fray_airflow.results import MAX_RESULT_BYTES, ResultOptions
 from fray_airflow.task_state import JOB_ID_KEY, JOBS_KEY, LaunchedJobs, read_task_state, worker_kill_was_meant
 from fray_airflow.triggers.job import IrisJobTrigger
 from fray_airflow.units import parse_duration
@@ -49,8 +51,8 @@ class IrisSubmitJobOperator(BaseOperator):
 
     A second execution of the same try, and a retry after the worker died, find the job that is there and go on with
     it: there is never a second one. Returns a dict of JSON values: `job_id, state, exit_code, placement, queue_seconds,
-    run_seconds, failure_count, preemption_count, chip_seconds, result` (the last line of replica 0 that starts with
-    `FRAY_AIRFLOW_RESULT `). The XCom `job_id` is there as soon as the job is.
+    run_seconds, failure_count, preemption_count, chip_seconds, result`. The XCom `job_id` is there as soon as the job
+    is. The events of its outlet assets tell the times, the job and the result.
 
     resource_config: a ResourceConfig, or a dict of its fields or of a builder's arguments (`{"tpu": "v5p-16",
         "slice_count": 2}`), which may hold templates; or a callable `(context, jinja_env)`.
@@ -64,6 +66,13 @@ class IrisSubmitJobOperator(BaseOperator):
     hold_timeout: how long some slices are kept while others are not placed, before all are given back to others.
     entrypoint: instead of command, for a Python function: `Entrypoint.from_callable(f)`.
     environment: an EnvironmentConfig or a dict of its fields; relative paths start at the DAG file's folder.
+    result: where the result of a command comes from. "line": the last line of replica 0 that starts with
+        `FRAY_AIRFLOW_RESULT `, None if there is none. "file": a JSON file that the command pushes with
+        `python "$IRIS_WORKDIR/_fray/push_result.py" FILE`; without one the task fails.
+    result_from, max_result_bytes: of a pushed file: "first" takes replica 0's, "all" makes a list by replica; and how
+        large one may be.
+    result_uri: where the job writes its result instead (`FRAY_AIRFLOW_RESULT_URI` tells it), as JSON; this worker reads
+        it when the job has ended. For Airflow's ObjectStoragePath: `s3://conn_id@bucket/{{ run_id }}.json`.
     job_name: instead of a name of the task instance's own; must differ between mapped instances.
     wait_for_completion: False returns `job_id` and `state` after submission, and nothing cancels the job later.
     deferrable: wait in the triggerer instead of on a worker.
@@ -104,6 +113,7 @@ class IrisSubmitJobOperator(BaseOperator):
         "processes_per_task",
         "priority_band",
         "ports",
+        "result_uri",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "resource_config": "json",
@@ -130,6 +140,10 @@ class IrisSubmitJobOperator(BaseOperator):
         command: Sequence[str] | str | None = None,
         entrypoint: Entrypoint | None = None,
         environment: EnvironmentConfig | Mapping[str, Any] | None = None,
+        result: str = "line",
+        result_from: str = "first",
+        max_result_bytes: int = MAX_RESULT_BYTES,
+        result_uri: str | None = None,
         job_name: str | None = None,
         iris_conn_id: str = IrisHook.default_conn_name,
         wait_for_completion: bool = True,
@@ -157,6 +171,7 @@ class IrisSubmitJobOperator(BaseOperator):
         super().__init__(**kwargs)
         entrypoint, environment = from_fray(entrypoint), from_fray(environment)
         self._entrypoint = entrypoint if entrypoint is not None and entrypoint.function is not None else None
+        self._given_result = entrypoint.result if entrypoint is not None else None
         # Values that the author's code made stay out of every attribute that Airflow shows or stores.
         self._secrets = dict(environment.secrets) if isinstance(environment, EnvironmentConfig) else {}
         self.secrets = dict(secrets or {})
@@ -168,6 +183,10 @@ class IrisSubmitJobOperator(BaseOperator):
         self.hold_timeout = hold_timeout
         self.command = list(entrypoint.command) if entrypoint is not None and entrypoint.command else command
         self.environment = to_plain(environment)
+        self.result = result
+        self.result_from = result_from
+        self.max_result_bytes = max_result_bytes
+        self.result_uri = result_uri
         self.job_name = job_name
         self.iris_conn_id = iris_conn_id
         self.wait_for_completion = wait_for_completion
@@ -208,7 +227,7 @@ class IrisSubmitJobOperator(BaseOperator):
         self.job_url = event.get("job_url", "")
         if "error" in event:
             self._fail(IrisError.from_json(event["error"]))
-        self._ti = context["ti"]
+        self._remember(context)
         try:
             if "launch" in event:
                 # The trigger has to submit, and only a worker can: it launches, and defers again.
@@ -251,12 +270,18 @@ class IrisSubmitJobOperator(BaseOperator):
             self.log.warning("This worker stops (the task is %s); the job goes on.", state or "in an unknown state")
             launch.leave()
 
-    def _execute(self, context: Context, resumed: Mapping[str, Any] | None = None) -> Any:
+    def _remember(self, context: Context) -> None:
         self._ti = context["ti"]
+        self._outlet_events = context.get("outlet_events")
+
+    def _execute(self, context: Context, resumed: Mapping[str, Any] | None = None) -> Any:
+        self._remember(context)
         hook = IrisHook(self.iris_conn_id)
         settings, client = hook.settings(), hook.get_conn()
-        rungs = self._build_rungs({**resolve(self.secrets), **self._secrets}, self._renderer(context))
-        job = rungs[0].job
+        secrets = self._resolved_secrets()
+        rungs = self._build_rungs(secrets, self._renderer(context))
+        job, asked = rungs[0].job, self._asked_result()
+        check_readable(asked)
         plan = plan_launch(
             rungs,
             identity_of(context, settings, self._first_contact(client)),
@@ -270,7 +295,8 @@ class IrisSubmitJobOperator(BaseOperator):
             slice_failures=_count(self.max_retries_failure),
             slice_preemptions=_count(self.max_retries_preemption),
             logs=self._log_options(),
-            result=job.entrypoint.result.senders if job.entrypoint.result is not None else "none",
+            result=asked.awaited if asked is not None else "none",
+            result_of="command" if self._entrypoint is None else "function",
             deadline=deadline_of(context, self.execution_timeout),
             outage_tolerance=parse_duration(self.outage_tolerance).total_seconds(),
         )
@@ -293,9 +319,11 @@ class IrisSubmitJobOperator(BaseOperator):
         if not self.wait_for_completion:
             end = launch.run(leave=lambda _: bool(launch.job_id))
             if end is None:
-                return {JOB_ID_KEY: launch.job_id, "state": client.job_status(launch.job_id).state.name}
+                facts = {JOB_ID_KEY: launch.job_id, "state": client.job_status(launch.job_id).state.name}
+                tell_outlets(self.outlets, self._outlet_events, facts)
+                return facts
             return self._result(end)
-        end = launch.run(leave=self._leaves_for_triggerer(launch))
+        end = launch.run(leave=self._leaves_for_triggerer(launch, secrets))
         if end is None:
             self._defer(launch)
         return self._result(end)
@@ -321,12 +349,14 @@ class IrisSubmitJobOperator(BaseOperator):
                 self.log.warning("%s Trying again for up to %.0f s.", error, until - time.monotonic())
                 time.sleep(min(_CONTACT_INTERVAL, max(0.0, until - time.monotonic())))
 
-    def _leaves_for_triggerer(self, launch: Launch) -> Callable[[Action], bool]:
+    def _leaves_for_triggerer(self, launch: Launch, secrets: Mapping[str, str]) -> Callable[[Action], bool]:
         latest = time.monotonic() + self.defer_after_seconds
 
         def leaves(action: Action) -> bool:
             watching = isinstance(action, Wait) and launch.talk.seen.finished_at is None
-            return self.deferrable and watching and time.monotonic() > latest
+            due = self.deferrable and watching and time.monotonic() > latest
+            # A deferral is stored, with the line that is the result so far.
+            return due and not holds_secret(launch.talk.seen.result, secrets)
 
         return leaves
 
@@ -337,6 +367,7 @@ class IrisSubmitJobOperator(BaseOperator):
                 launch=launch.talk.to_json(),
                 on_kill_action=self.on_kill_action,
                 job_url=self.job_url,
+                secrets=self.secrets,
             ),
             method_name=self.execute_complete.__name__,
             timeout=None if self.execution_timeout is None else self.execution_timeout + _DEFERRAL_SLACK,
@@ -349,9 +380,16 @@ class IrisSubmitJobOperator(BaseOperator):
         return self._returned(dict(end.result or {}))
 
     def _returned(self, facts: dict[str, Any]) -> Any:
-        """What the task returns of the facts of its job; a function's result is still in its envelope."""
-        options = self._entrypoint.result if self._entrypoint is not None else None
-        return facts if options is None else {**facts, "result": unpack_result(facts, options)}
+        """What the task returns of the facts of its job; a pushed result is still in its envelope."""
+        facts = deliver(facts, self._asked_result(), self._resolved_secrets())
+        tell_outlets(self.outlets, self._outlet_events, facts)
+        return facts
+
+    def _asked_result(self) -> ResultOptions | None:
+        return asked_options(self, self._given_result)
+
+    def _resolved_secrets(self) -> dict[str, str]:
+        return {**resolve(self.secrets), **self._secrets}
 
     def _fail(self, error: FrayError) -> NoReturn:
         final = getattr(error, "exit_code", None) in self.no_retry_exit_codes
@@ -415,6 +453,7 @@ class IrisSubmitJobOperator(BaseOperator):
             command=command,
             entrypoint=self._entrypoint,
             environment=environment,
+            result=self._asked_result(),
             secrets=secrets,
             secrets_as_env=self.secrets_as_env,
             name=self.job_name,

@@ -18,6 +18,7 @@ from uuid import UUID
 from airflow.listeners import hookimpl
 
 if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
 
 log = logging.getLogger(__name__)
@@ -30,25 +31,29 @@ _BATCH = 200
 """A run that is marked may have thousands of task instances."""
 
 
-class LastLooks:
-    """Which tries are to be looked at, and when. Its thread lives while there are any.
+type Mark = UUID | tuple[str, str]
+"""What was marked: a try of a task instance by its id, or a whole run by its DAG's id and its own."""
 
-    look: gets the ids of some tries, and returns those that are to be looked at again.
+
+class LastLooks:
+    """What is to be looked at, and when. Its thread lives while there is anything.
+
+    look: gets some marks, and returns those that are to be looked at again.
     """
 
     def __init__(
-        self, look: Callable[[Sequence[UUID]], Collection[UUID]], seconds: Sequence[float] = LOOK_SECONDS
+        self, look: Callable[[Sequence[Mark]], Collection[Mark]], seconds: Sequence[float] = LOOK_SECONDS
     ) -> None:
         self._look = look
         self._seconds = seconds
-        self._due: list[tuple[float, int, UUID]] = []
+        self._due: list[tuple[float, int, str, Mark]] = []
         self._changed = Condition()
         self._thread: Thread | None = None
 
-    def add(self, try_id: UUID) -> None:
-        """Returns at once. The same try may be added twice."""
+    def add(self, mark: Mark) -> None:
+        """Returns at once. The same may be added twice."""
         with self._changed:
-            self._plan([try_id], 0)
+            self._plan([mark], 0)
             # A thread does not survive the fork of a server's process.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._run, name="fray-airflow-last-look", daemon=True)
@@ -57,26 +62,27 @@ class LastLooks:
 
     def _run(self) -> None:
         while (ready := self._next()) is not None:
-            number, try_ids = ready
+            number, marks = ready
             try:
-                left = self._look(try_ids)
+                left = self._look(marks)
             except Exception:
                 # Most likely Airflow's database.
-                log.exception("The jobs of %d marked tasks could not be looked at", len(try_ids))
-                left = try_ids
+                log.exception("The jobs of %d marked tasks or runs could not be looked at", len(marks))
+                left = marks
             with self._changed:
                 self._plan(left, number + 1)
 
-    def _plan(self, try_ids: Collection[UUID], number: int) -> None:
+    def _plan(self, marks: Collection[Mark], number: int) -> None:
         if number < len(self._seconds):
             at = time.monotonic() + self._seconds[number]
-            for try_id in try_ids:
-                heapq.heappush(self._due, (at, number, try_id))
-        elif try_ids:
-            log.error("Gave up on the jobs of %d marked tasks. They may still run.", len(try_ids))
+            for mark in marks:
+                # The text is there for the heap, which compares.
+                heapq.heappush(self._due, (at, number, str(mark), mark))
+        elif marks:
+            log.error("Gave up on the jobs of %d marked tasks or runs. They may still run.", len(marks))
 
-    def _next(self) -> tuple[int, list[UUID]] | None:
-        """Waits for what is due, and returns it: how often it was looked at, and the tries. None ends the thread."""
+    def _next(self) -> tuple[int, list[Mark]] | None:
+        """Waits for what is due, and returns it with the number of looks before. None ends the thread."""
         with self._changed:
             while self._due and (wait := self._due[0][0] - time.monotonic()) > 0:
                 self._changed.wait(wait)
@@ -84,10 +90,10 @@ class LastLooks:
                 self._thread = None
                 return None
             now, number = time.monotonic(), self._due[0][1]
-            try_ids: list[UUID] = []
-            while self._due and self._due[0][0] <= now and self._due[0][1] == number and len(try_ids) < _BATCH:
-                try_ids.append(heapq.heappop(self._due)[2])
-            return number, list(dict.fromkeys(try_ids))
+            marks: list[Mark] = []
+            while self._due and self._due[0][0] <= now and self._due[0][1] == number and len(marks) < _BATCH:
+                marks.append(heapq.heappop(self._due)[3])
+            return number, list(dict.fromkeys(marks))
 
 
 class MarkListener:
@@ -108,16 +114,26 @@ class MarkListener:
     def on_task_instance_skipped(self, previous_state: Any, task_instance: TaskInstance) -> None:
         self._marked(previous_state, task_instance)
 
+    # Of a run that is marked, Airflow tells only the tasks that were running or deferred, and before 3.3 none. It skips
+    # those that wait for their next try, whose jobs may run.
+    @hookimpl
+    def on_dag_run_failed(self, dag_run: DagRun) -> None:
+        self._looks.add((dag_run.dag_id, dag_run.run_id))
+
+    @hookimpl
+    def on_dag_run_success(self, dag_run: DagRun) -> None:
+        self._looks.add((dag_run.dag_id, dag_run.run_id))
+
     def _marked(self, previous_state: Any, task_instance: TaskInstance) -> None:
         # A task that ends by itself was running before.
         if previous_state is None:
             self._looks.add(UUID(str(task_instance.id)))
 
 
-def _look(try_ids: Sequence[UUID]) -> Collection[UUID]:
+def _look(marks: Sequence[Mark]) -> Collection[Mark]:
     from fray_airflow.plugins.leftovers import end_leftovers
 
-    return end_leftovers(try_ids)
+    return end_leftovers(marks)
 
 
 _LISTENER = MarkListener(LastLooks(_look))

@@ -13,8 +13,9 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from fray_airflow.errors import FrayError, IrisAuthError, IrisError
+from fray_airflow.errors import FrayError, IrisAuthError, IrisError, JobFailedError
 from fray_airflow.hooks import IrisHook
+from fray_airflow.hooks.secrets import hide, refuse_secrets, resolve
 from fray_airflow.lifecycle import Action, Conversation, Finish, Submit, Wait
 from fray_airflow.task_state import ask_current_job, ask_task_state, trigger_kill_was_meant
 from fray_airflow.triggers.bookmark import Bookmark
@@ -28,8 +29,9 @@ class IrisJobTrigger(BaseTrigger):
     """Drives the same machine as the operator, which hands it over as one JSON value (`Conversation.to_json`).
 
     Its event has `result`, or `error` as IrisError.to_json wrote it, or `launch` where the next job is to be submitted,
-    which only a worker can. `unknown` takes arguments of newer versions, whose rows this one may have to run during an
-    upgrade.
+    which only a worker can. `secrets` are references, as the operator's: Airflow stores the event, so that what holds
+    one of their values is kept out of it. `unknown` takes arguments of newer versions, whose rows this one may have to
+    run during an upgrade.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class IrisJobTrigger(BaseTrigger):
         launch: dict[str, Any],
         on_kill_action: str = "terminate",
         job_url: str = "",
+        secrets: dict[str, str] | None = None,
         **unknown: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
@@ -45,6 +48,7 @@ class IrisJobTrigger(BaseTrigger):
         self.launch = launch
         self.on_kill_action = on_kill_action
         self.job_url = job_url
+        self.secrets = secrets or {}
         self._talk: Conversation | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -55,6 +59,7 @@ class IrisJobTrigger(BaseTrigger):
                 "launch": self.launch,
                 "on_kill_action": self.on_kill_action,
                 "job_url": self.job_url,
+                "secrets": self.secrets,
             },
         )
 
@@ -105,6 +110,8 @@ class IrisJobTrigger(BaseTrigger):
 
     async def _outcome(self) -> dict[str, Any]:
         try:
+            # First, so that the job's lines are masked too.
+            secrets = await sync_to_async(resolve)(self.secrets) if self.secrets else {}
             end = await self._watch()
         except FrayError as error:
             # The connection is faulty: nothing that this trigger could wait for.
@@ -112,7 +119,7 @@ class IrisJobTrigger(BaseTrigger):
         if isinstance(end, Submit) and self._talk is not None:
             return {"launch": self._talk.to_json()}
         assert isinstance(end, Finish)
-        return {"error": end.error.to_json()} if end.error is not None else {"result": end.result}
+        return _told(end, secrets, enveloped=self._talk is not None and self._talk.plan.result in ("first", "all"))
 
     async def _watch(self) -> Finish | Submit:
         bookmark = Bookmark(self.task_instance)
@@ -144,6 +151,19 @@ class IrisJobTrigger(BaseTrigger):
 
     def _tell(self, level: int, text: str) -> None:
         self.log.log(level, "%s", text)
+
+
+def _told(end: Finish, secrets: dict[str, str], *, enveloped: bool) -> dict[str, Any]:
+    error = end.error
+    try:
+        if error is None and end.result is not None and secrets:
+            refuse_secrets(end.result, secrets, enveloped=enveloped)
+    except JobFailedError as refusal:
+        error = refusal
+    if error is None:
+        return {"result": end.result}
+    told = error.to_json()
+    return {"error": {**told, "message": hide(told["message"], secrets)}}
 
 
 async def _perform(client: Any, action: Action) -> Any:

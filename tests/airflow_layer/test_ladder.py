@@ -1,6 +1,8 @@
 """Fallbacks and slices through the operator, against the embedded Iris, sync and deferrable."""
 
+import contextlib
 import json
+import time
 
 import pytest
 from airflow.sdk import DAG
@@ -213,3 +215,51 @@ def test_a_launch_of_slices_starts_again_as_a_whole(scripted, deferrable):
     )
     assert run.value["job_id"].endswith("-r1")
     assert sorted(ours(scripted).values()) == ["FAILED", "KILLED", "SUCCEEDED", "SUCCEEDED"]
+
+
+# On the real Iris
+
+
+def test_the_real_iris_runs_a_gang_on_each_of_two_slices(real_iris_connect, connect):
+    """What it never places as one job it places as two, on two slices, and each program knows which it is."""
+    connect(real_iris_connect.target, login="slices")
+    say = 'echo "slice $FRAY_AIRFLOW_SLICE_INDEX of $FRAY_AIRFLOW_SLICE_COUNT" "$FRAY_AIRFLOW_SLICE_JOBS"'
+    run = run_operator(
+        submit(
+            resource_config=ResourceConfig.with_tpu("v5p-16", slice_count=2),
+            slice_strategy="job_per_slice",
+            command=["bash", "-c", say],
+            placement_timeout=120,
+            deferrable=True,
+        )
+    )
+    job_id = run.value["job_id"]
+    jobs = [job_id, f"{job_id}-s1"]
+    assert [row["replica"] for row in run.value["placement"]] == [0, 1, 2, 3]
+    slices = [row["slice"] for row in run.value["placement"]]
+    assert slices[0] == slices[1] != slices[2] == slices[3]
+    with IrisClient(real_iris_connect.target) as client:
+        for number, name in enumerate(jobs):
+            told = {line.text for line in client.logs(name).lines if line.text.startswith("slice")}
+            assert told == {f"slice {number} of 2 {','.join(jobs)}"}
+
+
+def test_the_real_iris_is_asked_for_the_next_choice_when_the_first_is_full(real_iris_connect, connect):
+    """Three users hold every slice of the first choice; one user's second job would be in band BATCH, and give way."""
+    connect(real_iris_connect.target, login="ladder")
+    sleep = Entrypoint.from_binary("sleep", ["300"])
+    with contextlib.ExitStack() as stack:
+        for number in range(3):
+            client = stack.enter_context(IrisClient(real_iris_connect.target, user=f"hog-{number}"))
+            hog = client.submit(JobRequest(name="hog", entrypoint=sleep, resources=PAIR))
+            stack.callback(hog.terminate)
+            until = time.monotonic() + 60
+            while not all(task.placed for task in client.tasks(hog.job_id)):
+                assert time.monotonic() < until
+                time.sleep(0.2)
+        run = run_operator(
+            submit(resource_config=PAIR, fallback_resource_configs=[SINGLE], placement_timeout=4, deferrable=True)
+        )
+        first = run.value["job_id"].removesuffix("-r1")
+        assert run.value["rung"] == 1
+        assert client.job_status(first).state.name == "KILLED"

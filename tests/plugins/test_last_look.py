@@ -22,7 +22,7 @@ from fray_airflow.plugins import IrisPlugin
 from fray_airflow.plugins.last_look import LastLooks, MarkListener
 from fray_airflow.resources import ResourceConfig
 from fray_airflow.task_state import JOBS_KEY
-from fray_airflow.testing.airflow import prepare_database
+from fray_airflow.testing.airflow import iris_connection, prepare_database
 from fray_airflow.testing.operator import TaskInstance, execute_once
 
 DAG_ID, TASK_ID = "marked", "train"
@@ -82,7 +82,7 @@ class Launched:
         ti = TaskInstance(DAG_ID, self.run_id, TASK_ID)
         with contextlib.suppress(TaskDeferred):
             execute_once(submit(**arguments), ti)
-        self.job_id = ti.xcoms["job_id"]
+        self.job_id, self.told = ti.xcoms["job_id"], ti.xcoms[JOBS_KEY]
         with create_session() as session:
             run = SerializedDagModel.get_dag(DAG_ID, session=session).create_dagrun(
                 run_id=self.run_id,
@@ -132,9 +132,13 @@ def job_state(iris, job_id):
 
 
 def look(*launched):
-    from fray_airflow.plugins.leftovers import end_leftovers
-
     return end_leftovers([each.try_id for each in launched])
+
+
+def end_leftovers(marks):
+    from fray_airflow.plugins import leftovers
+
+    return leftovers.end_leftovers(marks)
 
 
 @pytest.mark.parametrize("state", ["failed", "success", "skipped"])
@@ -157,6 +161,14 @@ def test_a_job_that_is_to_be_kept_is_left_alone(airflow, iris, arguments):
     launched.set(state="failed")
     assert look(launched) == set()
     assert iris.calls["TerminateJob"] == 0
+
+
+def test_every_slice_of_a_launch_is_terminated(airflow, iris):
+    """A launch with a job per slice tells of them all."""
+    launched = Launched(resource_config={"tpu": "v5p-8", "slice_count": 2}, slice_strategy="job_per_slice")
+    launched.set(state="failed")
+    look(launched)
+    assert [job_state(iris, job_id) for job_id in launched.told["job_ids"]] == ["KILLED", "KILLED"]
 
 
 @pytest.mark.parametrize("state", ["deferred", "running", "queued", "scheduled", "up_for_retry", "restarting", None])
@@ -204,7 +216,7 @@ def test_a_job_that_iris_has_forgotten_is_done_with(airflow, iris):
     """There is nothing to look at again."""
     launched = Launched()
     launched.set(state="failed")
-    iris.fault("GetJobStatus", code="not_found", times=1)
+    push(launched, job_ids=["/airflow/forgotten"])
     assert look(launched) == set()
 
 
@@ -217,10 +229,36 @@ def test_a_task_whose_iris_does_not_answer_is_looked_at_again(airflow, iris):
     assert look(lost, launched) == {lost.try_id}
     assert job_state(iris, launched.job_id) == "KILLED"
     push(lost, iris_conn_id="iris_default")
-    iris.fault("GetJobStatus", code="unavailable", times=1)
+    iris.fault("GetJobState", code="unavailable", times=1)
     assert look(lost) == {lost.try_id}
     assert look(lost) == set()
     assert job_state(iris, lost.job_id) == "KILLED"
+
+
+def test_the_connection_may_be_in_airflows_database(airflow, iris, monkeypatch):
+    """As most are; API servers read them from there."""
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
+
+    launched = Launched()
+    launched.set(state="failed")
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+    with create_session() as session:
+        session.add(Connection(conn_id="stored", **iris_connection(iris.target)))
+    push(launched, iris_conn_id="stored")
+    assert look(launched) == set()
+    assert job_state(iris, launched.job_id) == "KILLED"
+
+
+def test_a_refusal_holds_up_no_other_task(airflow, iris):
+    """A controller may refuse one job and not another."""
+    refused, launched = Launched(), Launched()
+    for each in (refused, launched):
+        each.set(state="failed")
+    iris.fault("TerminateJob", code="permission_denied", times=1)
+    assert len(look(refused, launched)) == 1
+    assert look(refused, launched) == set()
+    assert [job_state(iris, each.job_id) for each in (refused, launched)] == ["KILLED", "KILLED"]
 
 
 @pytest.mark.parametrize("value", ["/a/b", 17, None, {"job_ids": "x"}, {"v": 1, "job_ids": ["/a/b"]}])
@@ -246,15 +284,13 @@ def push(launched, *value, **changed):
 
 
 class Looked:
-    """Takes down which tries were to be looked at, instead of looking."""
+    """Takes down what was to be looked at, instead of looking."""
 
     def __init__(self):
-        self.try_ids = []
-        self.once = threading.Event()
+        self.marks = []
 
-    def __call__(self, try_ids):
-        self.try_ids += try_ids
-        self.once.set()
+    def __call__(self, marks):
+        self.marks += marks
         return ()
 
 
@@ -277,19 +313,32 @@ def test_a_task_that_somebody_marks_is_looked_at(api, iris, listening, state):
     launched = Launched()
     path = f"/api/v2/dags/{DAG_ID}/dagRuns/{launched.run_id}/taskInstances/{TASK_ID}"
     api.patch(path, json={"new_state": state}).raise_for_status()
-    assert listening.once.wait(LONGEST_WAIT)
-    assert listening.try_ids == [launched.try_id]
+    until(lambda: listening.marks == [launched.try_id])
 
 
 @pytest.mark.parametrize("state", ["failed", "success"])
-def test_the_tasks_of_a_run_that_somebody_marks_are_looked_at(api, iris, listening, state):
-    """Those that were under way."""
+@pytest.mark.parametrize("before", ["deferred", "up_for_retry", "queued"])
+def test_a_run_that_somebody_marks_takes_along_what_its_tasks_launched(api, iris, listening, before, state):
+    """Those that were under way, and those whose next try was to adopt the job."""
     launched = Launched()
-    path = f"/api/v2/dags/{DAG_ID}/dagRuns/{launched.run_id}"
-    api.patch(path, json={"state": state}).raise_for_status()
-    assert listening.once.wait(LONGEST_WAIT)
-    assert listening.try_ids == [launched.try_id]
-    assert launched.row().state == state
+    launched.set(state=before)
+    api.patch(f"/api/v2/dags/{DAG_ID}/dagRuns/{launched.run_id}", json={"state": state}).raise_for_status()
+    run = (DAG_ID, launched.run_id)
+    until(lambda: run in listening.marks)
+    assert end_leftovers([run]) == set()
+    assert job_state(iris, launched.job_id) == "KILLED"
+    end_leftovers(listening.marks)
+    assert iris.calls["TerminateJob"] == 1
+
+
+def test_another_run_of_the_same_dag_goes_on(airflow, iris):
+    """Only the marked one's jobs end."""
+    launched, other = Launched(), Launched()
+    for each in (launched, other):
+        each.set(state="failed")
+    end_leftovers([(DAG_ID, launched.run_id)])
+    assert job_state(iris, launched.job_id) == "KILLED"
+    assert job_state(iris, other.job_id) != "KILLED"
 
 
 def test_a_task_that_fails_by_itself_is_not_looked_at(airflow, iris, listening):
@@ -298,7 +347,7 @@ def test_a_task_that_fails_by_itself_is_not_looked_at(airflow, iris, listening):
     launched.set(state="running", try_number=1)
     launched.row().handle_failure(error="no heartbeat")
     assert launched.row().state == "failed"
-    assert listening.try_ids == []
+    assert listening.marks == []
 
 
 def test_airflow_takes_the_listener_in_api_servers_only(monkeypatch):
@@ -342,7 +391,7 @@ def test_tries_without_an_answer_are_looked_at_a_number_of_times(caplog):
         LastLooks(look, (0, 0, 0)).add(marked)
         until(lambda: "Gave up" in caplog.text)
     assert seen == [[marked]] * 3
-    assert "Gave up on the jobs of 1 marked tasks" in caplog.text
+    assert "Gave up on the jobs of 1 marked tasks or runs" in caplog.text
 
 
 def test_tries_that_are_due_are_looked_at_together():
@@ -369,8 +418,8 @@ def test_looks_wait_their_time():
     """The trigger and the worker come first."""
     looked = Looked()
     LastLooks(looked, (0.3,)).add(uuid.uuid4())
-    assert not looked.once.wait(0.1)
-    assert looked.once.wait(LONGEST_WAIT)
+    assert not looked.marks
+    until(lambda: looked.marks)
 
 
 @pytest.mark.parametrize(
