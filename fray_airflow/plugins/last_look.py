@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = (20.0, 60.0, 300.0, 900.0)
-"""From the mark to the first look, and from look to look while Iris does not answer. The first ones to end a job are
-the task's runner, up to about ten seconds after the mark, and its trigger: they know more, and write it to the log."""
+LOOK_SECONDS = (30.0, 60.0, 300.0, 900.0)
+"""From the mark to the first look, and from look to look while Iris does not answer. The first to end a job are the
+task's runner and its trigger, which write it to the task's log; a busy triggerer needs more than 20 s for it."""
 
 _BATCH = 200
 """A run that is marked may have thousands of task instances."""

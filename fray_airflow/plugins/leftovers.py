@@ -95,5 +95,5 @@ def _end_job(client: IrisClient, job_id: str, token: str) -> None:
     # Somebody may have submitted another job under the name since.
     if status.state.finished or not same_place(status.request_env.get(LAUNCH_ENV, ""), token):
         return
-    log.warning("Its task was marked, and nobody else could be told: terminating %s", job_id)
+    log.warning("Its task was marked, and nobody has ended it: terminating %s", job_id)
     client.terminate(job_id)

@@ -143,3 +143,59 @@ def test_the_example_of_the_sensors_page_runs(running):
     values = finished(run_dag(namespace["dag"]))
     assert set(values) == {"free", "launch", "placed", "trained"}
     assert len(values["placed"]) == 2
+
+
+def test_an_assets_event_tells_of_the_job_that_made_it(running, dags):
+    """The next DAG is due because of it, and finds the job and its result in it."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.models.asset import AssetDagRunQueue, AssetEvent
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select, update
+
+    with create_session() as session:
+        DagBundlesManager().sync_bundles_to_db(session=session)
+    sync_bag_to_db(DagBag(dag_folder=str(DAGS / "asset_chain.py")), "dags-folder", None)
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == "asset_publish").values(is_paused=False))
+    value = finished(run_dag(dags["asset_train"]))["train"]
+    assert value["result"]["loss"] == 0.25
+    with create_session() as session:
+        event = session.scalars(select(AssetEvent).order_by(AssetEvent.id.desc())).first()
+        assert event.asset.name == "iris_example_model"
+        names = ("job_id", "state", "queue_seconds", "run_seconds", "chip_seconds", "result")
+        assert event.extra == {name: value[name] for name in names}
+        assert "asset_publish" in session.scalars(select(AssetDagRunQueue.target_dag_id)).all()
+
+
+def test_setup_and_teardown_run_on_iris_around_a_task_that_fails(running, tmp_path):
+    """The teardown runs all the same, with what the setup returned."""
+    from airflow.sdk import DAG, setup, task, teardown
+
+    with DAG("around", schedule=None) as dag:
+
+        @setup
+        @task.iris(resource_config={"cpu": 1})
+        def rent():
+            return "room 7"
+
+        @task.iris(resource_config={"cpu": 1})
+        def work(where):
+            raise ValueError(where)
+
+        @teardown
+        @task.iris(resource_config={"cpu": 1})
+        def leave(where):
+            return f"left {where}"
+
+        room = rent()
+        room >> work(room) >> leave(room)
+    prepare_database()
+    runs = run_dag(dag)
+    assert [(task, run.state) for (task, _), run in runs.items()] == [
+        ("rent", "success"),
+        ("work", "failed"),
+        ("leave", "success"),
+    ]
+    assert runs["leave", -1].value == "left room 7"

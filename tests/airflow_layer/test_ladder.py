@@ -108,9 +108,9 @@ def test_the_same_try_again_goes_on_where_it_had_come(full):
     operator = submit(**arguments)
     publish = operator._publish
 
-    def die_after_the_second(job_id, dashboard_url):
-        publish(job_id, dashboard_url)
-        if job_id.endswith("-r1"):
+    def die_after_the_second(job_ids, dashboard_url):
+        publish(job_ids, dashboard_url)
+        if job_ids[0].endswith("-r1"):
             raise Dies
 
     operator._publish = die_after_the_second
@@ -223,7 +223,8 @@ def test_a_launch_of_slices_starts_again_as_a_whole(scripted, deferrable):
 def test_the_real_iris_runs_a_gang_on_each_of_two_slices(real_iris_connect, connect):
     """What it never places as one job it places as two, on two slices, and each program knows which it is."""
     connect(real_iris_connect.target, login="slices")
-    say = 'echo "slice $FRAY_AIRFLOW_SLICE_INDEX of $FRAY_AIRFLOW_SLICE_COUNT" "$FRAY_AIRFLOW_SLICE_JOBS"'
+    # Long enough to be there at the same time: a slice that is free again would be taken twice.
+    say = 'sleep 6; echo "slice $FRAY_AIRFLOW_SLICE_INDEX of $FRAY_AIRFLOW_SLICE_COUNT" "$FRAY_AIRFLOW_SLICE_JOBS"'
     run = run_operator(
         submit(
             resource_config=ResourceConfig.with_tpu("v5p-16", slice_count=2),

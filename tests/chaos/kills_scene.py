@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 from airflow_parts import Airflow
 from cryptography.fernet import Fernet
 from iris_parts import LocalIrisParts
@@ -50,11 +51,22 @@ class Scene:
         return self.seen.of(victim.key)
 
     def mark(self, victim: Victim, state: str) -> None:
-        self.airflow.ask("PATCH", f"{_RUN}/{victim.task_id}", json={"new_state": state})
+        self._insist("PATCH", f"{_RUN}/{victim.task_id}", json={"new_state": state})
 
     def clear(self, victim: Victim) -> None:
         body = {"dry_run": False, "only_failed": False, "dag_run_id": RUN_ID, "task_ids": [victim.task_id]}
-        self.airflow.ask("POST", f"/api/v2/dags/{DAG_ID}/clearTaskInstances", json=body)
+        self._insist("POST", f"/api/v2/dags/{DAG_ID}/clearTaskInstances", json=body)
+
+    def _insist(self, method: str, path: str, **arguments: Any) -> None:
+        """Asks again after a 500, as a person would. SQLite has one writer at a time, and Airflow writes its audit log
+        on the event loop, where the commit of another request may wait: then one of the two gives up after 5 s."""
+        for tries_left in (2, 1, 0):
+            try:
+                self.airflow.ask(method, path, **arguments)
+                return
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code != 500 or not tries_left:
+                    raise
 
     def release(self, victim: Victim) -> None:
         """Lets a late task start."""

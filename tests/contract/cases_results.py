@@ -49,6 +49,19 @@ def result_exception(iris: Iris) -> None:
 
 
 @case
+def result_pushed_file(iris: Iris) -> None:
+    """A command's JSON file comes home as a function's value does, with the script that was shipped with it."""
+    script = """
+    echo '{"loss": 0.5}' > "$IRIS_WORKDIR/metrics.json"
+    python3 "$IRIS_WORKDIR/_fray/push_result.py" "$IRIS_WORKDIR/metrics.json"
+    """
+    entrypoint = Entrypoint(command=("bash", "-ec", script), result=ResultOptions())
+    job_id = iris.client.submit(JobRequest(name=iris.user, entrypoint=entrypoint, resources=SMALL)).job_id
+    assert JobState(iris.finished(job_id).state) is JobState.SUCCEEDED
+    assert unpack(_result(iris, job_id), ResultOptions()) == {"loss": 0.5}
+
+
+@case
 def result_large(iris: Iris) -> None:
     """A result of a mebibyte comes whole; one byte more fails the task."""
     job_id = _submit(iris, lambda: "x" * (1024 * 1024 - 2))

@@ -157,11 +157,11 @@ def test_one_of_several_slices_jobs_writes_to_a_uri(pushed, tmp_path):
     ("uri", "words"),
     [
         ("file:///proc/nowhere/out.json", "file:///proc/nowhere/out.json cannot be written (FileNotFoundError"),
-        ("gs://bucket/key", "gs://bucket/key needs fsspec and its package for this storage"),
+        ("dropbox://bucket/key", "dropbox://bucket/key needs fsspec and its package for this storage"),
     ],
 )
 def test_a_uri_that_cannot_be_written_fails_the_call(pushed, tmp_path, uri, words):
-    """With what is missing. This environment has fsspec, but nothing for gs."""
+    """With what is missing. This environment has fsspec, but nothing for dropbox."""
     done = pushed("metrics.json", text="1", env={"FRAY_AIRFLOW_RESULT_URI": uri})
     assert done.returncode == 1
     assert words in done.stderr
