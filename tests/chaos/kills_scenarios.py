@@ -21,8 +21,9 @@ from fray_airflow.iris import IrisClient, JobState
 from fray_airflow.triggers.bookmark import BOOKMARK_KEY
 
 DASHBOARD = "http://iris.example.com/ui"
-KILL_SECONDS = 25
-_UNWATCHED_SECONDS = 60
+KILL_SECONDS = 45
+"""A trigger that is killed while it starts may not hear of it: then the API server's last look ends the job."""
+
 _START_SECONDS = 120
 _NEXT_SECONDS = 75
 _SETTLE_SECONDS = 8
@@ -158,7 +159,7 @@ def marked_unwatched(state: str) -> Callable[[Scene, Play], None]:
             job = _running(scene, play)[0]
             since = time.monotonic()
             scene.mark(play.victim, state)
-            _killed(scene, play, job, since, _UNWATCHED_SECONDS)
+            _killed(scene, play, job, since)
             play.expect(not _count(scene, play, " starting"), "no trigger has started")
         time.sleep(_SETTLE_SECONDS)
         _once(scene, play, job)
@@ -175,9 +176,10 @@ def stalled(scene: Scene, play: Play) -> None:
     job = _job_under_way(scene, play)
     _until(lambda: BOOKMARK_KEY in scene.xcoms(play.victim), _NEXT_SECONDS, "a bookmark")
     since, said = time.monotonic(), "Another triggerer goes on"
+    before = _count(scene, play, said)
     with scene.triggerer_stalled():
         scene.airflow.second_triggerer().start()
-        _until(lambda: _says(scene, play, said), _NEXT_SECONDS, f"{said!r}")
+        _until(lambda: _count(scene, play, said) > before, _NEXT_SECONDS, f"{said!r}")
         play.saw("watched by another triggerer", since)
     time.sleep(_SETTLE_SECONDS)
     play.saw("on_kill was called" if _says(scene, play, "Told to stop") else "on_kill was not called")
@@ -225,8 +227,8 @@ def _job_under_way(scene: Scene, play: Play) -> Job:
     return _running(scene, play)[0]
 
 
-def _killed(scene: Scene, play: Play, job: Job, since: float, seconds: float = KILL_SECONDS) -> None:
-    _until(lambda: job.state.finished, seconds, "the job to end")
+def _killed(scene: Scene, play: Play, job: Job, since: float) -> None:
+    _until(lambda: job.state.finished, KILL_SECONDS, "the job to end")
     play.saw("job ended", since)
     with IrisClient(scene.seen.target) as client:
         error = client.job_status(job.job_id).error
