@@ -8,8 +8,9 @@ from fray_airflow.operators import IrisSubmitJobOperator
 MODEL = Asset("iris_example_model")
 
 TRAIN = """
+cd "$IRIS_WORKDIR"
 echo '{"loss": 0.25, "model": "runs/{{ run_id }}"}' > metrics.json
-python3 "$IRIS_WORKDIR/_fray/push_result.py" metrics.json
+python3 _fray/push_result.py metrics.json
 """
 
 with DAG("asset_train", schedule=None, tags=["iris"]):
