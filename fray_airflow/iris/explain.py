@@ -39,10 +39,11 @@ def explain(
     bundle: bytes | None = None,
     files: Mapping[str, bytes] | None = None,
     unrendered: Mapping[str, str] | None = None,
+    launches: tuple[str, ...] = (),
 ) -> Explanation:
     """What `job` asks for and what becomes of it; arguments as for `build_launch_request`, which raises as there.
 
-    `unrendered` are arguments that hold templates, as they stand in the DAG.
+    `unrendered` are arguments that hold templates, as they stand in the DAG; `launches` says what is launched beside.
     """
     request = build_launch_request(
         job,
@@ -73,7 +74,7 @@ def explain(
         secrets=secrets,
         image=request.task_image,
         code=tuple(_code(job, bundle, files or {})),
-        outlook=outlook(job, gang),
+        outlook=(*launches, *outlook(job, gang)),
         request=text_format.MessageToString(_without_bytes(shown), as_utf8=True),
         unrendered=dict(unrendered or {}),
     )

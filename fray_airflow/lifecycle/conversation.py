@@ -93,7 +93,9 @@ class Conversation:
 
     def live_jobs(self) -> list[str]:
         """What there is to terminate at once, also while its submission is under way; empty after its end."""
-        return [] if self.seen.finished_at else jobs_of(self.plan, self.seen)
+        status = self.seen.status
+        ended = self.seen.finished_at is not None and not (status and status.survivors)
+        return [] if ended else jobs_of(self.plan, self.seen)
 
     def terminated(self) -> None:
         """The interrupter has told the job to end; need not be done again."""
@@ -121,8 +123,8 @@ class Conversation:
     def _after_interruption(self, seen: Seen) -> Seen:
         if self._stop is None or seen.finished_at is not None:
             return seen
-        # A stop of our own leads to the next launch, and this one must not.
-        stopped = seen if seen.stop in (Stop.KILLED, Stop.DEADLINE) else seen.stopped(self._stop)
+        # After a stop of our own it holds for the next launch, which is then not submitted.
+        stopped = seen if seen.stop is not None else seen.stopped(self._stop)
         return replace(stopped, terminated=True) if self._terminated and seen.job_id else stopped
 
     def _told(self, before: Seen) -> None:

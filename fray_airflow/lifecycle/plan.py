@@ -57,7 +57,7 @@ class Plan:
     last_try: bool = False
     poll_interval: float = 10
     placement_timeout: float | None = None
-    hold_timeout: float = 120
+    hold_timeout: float = 600
     slice_failures: int = 0
     slice_preemptions: int = 0
     job_timeout: float | None = None

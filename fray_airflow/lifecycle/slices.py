@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from fray_airflow.errors import IrisError, IrisUnavailableError, JobExistsError, JobNotFoundError
@@ -30,6 +31,8 @@ from fray_airflow.lifecycle.seen import Seen
 from fray_airflow.logs import LogCursor, LogPage
 from fray_airflow.states import JobState
 from fray_airflow.status import JobStatus, TaskStatus
+
+_FOREVER = datetime.max.replace(tzinfo=UTC)
 
 Calls = Generator[Action, Any, Any]
 """Yields calls, takes the reply of each (an IrisError if it failed), and returns the reply to the whole."""
@@ -94,8 +97,7 @@ def _first_failed(parts: Sequence[JobStatus]) -> JobStatus | None:
     """Where the trouble began; jobs that were killed may only have followed."""
     failed = [part for part in parts if part.state.finished and part.state is not JobState.SUCCEEDED]
     own = [part for part in failed if part.state is not JobState.KILLED] or failed
-    known = [part for part in own if part.finished_at is not None]
-    return min(known, key=lambda part: part.finished_at) if known else next(iter(own), None)  # type: ignore[arg-type,return-value]  # known have one
+    return min(own, key=lambda part: part.finished_at or _FOREVER, default=None)
 
 
 def _state(parts: Sequence[JobStatus]) -> JobState:

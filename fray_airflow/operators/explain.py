@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fray_airflow.errors import InvalidSpecError
-from fray_airflow.operators.spec import build_job, is_final
+from fray_airflow.operators.rungs import describe, rung_job
+from fray_airflow.operators.spec import BUDGETS, build_job, is_final
+from fray_airflow.plain import resource_config_from
 
 if TYPE_CHECKING:
     from fray_airflow.iris.explanation import Explanation
@@ -16,14 +18,6 @@ if TYPE_CHECKING:
     from fray_airflow.operators.submit_job import IrisSubmitJobOperator
 
 _BUILDER_KEYS = ("tpu", "slice_count", "gpu", "gpu_count")
-_BUDGETS = {
-    "max_retries_failure": "max_retries_failure",
-    "max_retries_preemption": "max_retries_preemption",
-    "max_task_failures": "max_task_failures",
-    "processes_per_task": "processes_per_task",
-    "priority_band": "priority",
-    "job_timeout": "timeout",
-}
 
 
 def job_of(operator: IrisSubmitJobOperator) -> JobRequest:
@@ -34,7 +28,7 @@ def job_of(operator: IrisSubmitJobOperator) -> JobRequest:
     """
     from fray_airflow.iris.explain import HIDDEN
 
-    budgets = {name: getattr(operator, argument) for argument, name in _BUDGETS.items()}
+    budgets = {name: getattr(operator, argument) for argument, name in BUDGETS.items()}
     return build_job(
         resource_config=_known_resources(operator.resource_config),
         command=_as_texts(operator.command),
@@ -44,21 +38,23 @@ def job_of(operator: IrisSubmitJobOperator) -> JobRequest:
         secrets=dict.fromkeys((*operator.secrets, *operator._secrets), HIDDEN),
         secrets_as_env=operator.secrets_as_env,
         name=operator.job_name if is_final(operator.job_name) else None,
-        budgets={
-            **{name: value for name, value in budgets.items() if is_final(value)},
-            "ports": tuple(operator.ports) if is_final(operator.ports) else (),
-        },
+        budgets={name: value for name, value in budgets.items() if is_final(value)},
     )
 
 
 def explain_operator(
     operator: IrisSubmitJobOperator, *, user: str = "airflow", gpu_gang_level: str | None = None
 ) -> Explanation:
-    """What the job of this task would be. Of what it ships the files are read. Raises InvalidSpecError."""
+    """What the job of this task would be, of a launch of slices the job of each. Of what it ships the files are read.
+
+    Raises InvalidSpecError.
+    """
     from fray_airflow.iris.explain import explain
     from fray_airflow.iris.launch import read_code
 
-    job = job_of(operator)
+    whole = job_of(operator)
+    part = rung_job(whole, operator.slice_strategy or "single_job")
+    job = part.job
     bundle, files = read_code(job.environment, _folder(operator)) if _is_readable(job.environment) else (None, {})
     return explain(
         job,
@@ -67,7 +63,18 @@ def explain_operator(
         bundle=bundle,
         files=files,
         unrendered=dict(_templates(operator)),
+        launches=tuple(_launches(operator, whole, part.rung.slices)),
     )
+
+
+def _launches(operator: IrisSubmitJobOperator, job: JobRequest, slices: int) -> Iterator[str]:
+    """What comes beside the job that is explained."""
+    if slices > 1:
+        yield f"This is the job of one of {describe(job.resources)}: {slices} of it are launched and treated as one."
+    for number, choice in enumerate(operator.fallback_resource_configs, start=1):
+        known = _known_resources(choice)
+        name = describe(resource_config_from(known)) if known else "machines that a template names"
+        yield f"When it is not placed in placement_timeout, choice {number} follows: {name}."
 
 
 def print_explanation(operator: IrisSubmitJobOperator) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fray_airflow.errors import IrisAuthError, IrisError, IrisUnavailableError
+from fray_airflow.errors import IrisAuthError, IrisError, IrisUnavailableError, JobNotFoundError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.lifecycle import Action, Conversation, Finish, Plan, Seen, Stop, Submit, Wait
 from fray_airflow.operators.rungs import RungJob
@@ -51,11 +51,10 @@ class Launch:
         self._published = ""
         self._left = False
         self._renewed = False
-        clock = lambda: datetime.now(UTC)  # noqa: E731  # one line for both
         self.talk = (
-            Conversation(plan, Seen(), clock=clock, tell=tell)
+            Conversation(plan, Seen(), clock=_now, tell=tell)
             if resumed is None
-            else Conversation.resume(resumed, clock=clock, tell=tell)
+            else Conversation.resume(resumed, clock=_now, tell=tell)
         )
 
     @property
@@ -88,12 +87,12 @@ class Launch:
             return
         try:
             with self._client.hurried(HURRY_SECONDS) as client:
-                for job_id in job_ids:
-                    client.terminate(job_id)
+                told = [_was_told(client, job_id) for job_id in job_ids]
         except IrisError:
-            # Not there yet, or no answer: the machine terminates when it has its turn.
             return
-        self.talk.terminated()
+        # Not there yet, or no answer: the machine terminates when it has its turn.
+        if all(told):
+            self.talk.terminated()
 
     def leave(self) -> None:
         """Makes `run` raise at its next pause: the job goes on, and the next try adopts it."""
@@ -141,3 +140,16 @@ class Launch:
             if self.talk.is_interrupted:
                 return
             time.sleep(min(left, _SLICE_SECONDS))
+
+
+def _was_told(client: IrisClient, job_id: str) -> bool:
+    """False for a job that is not there; the others of its launch are to be told all the same."""
+    try:
+        client.terminate(job_id)
+    except JobNotFoundError:
+        return False
+    return True
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -14,6 +14,17 @@ from fray_airflow.plain import environment_from, resource_config_from
 from fray_airflow.resources import ResourceConfig
 from fray_airflow.results import ResultOptions, check_uri
 
+BUDGETS = {
+    "max_retries_failure": "max_retries_failure",
+    "max_retries_preemption": "max_retries_preemption",
+    "max_task_failures": "max_task_failures",
+    "processes_per_task": "processes_per_task",
+    "priority_band": "priority",
+    "job_timeout": "timeout",
+    "ports": "ports",
+}
+"""Arguments of the operator, and what a JobRequest calls them."""
+
 _PLACEHOLDER_NAME = "named-at-run-time"
 
 

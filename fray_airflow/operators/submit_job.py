@@ -27,7 +27,7 @@ from fray_airflow.operators.outlets import tell_outlets
 from fray_airflow.operators.per_rung import RungFacts, on_rung
 from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
 from fray_airflow.operators.rungs import RungJob, check_ladder, rung_job, rung_resources
-from fray_airflow.operators.spec import build_job, is_final
+from fray_airflow.operators.spec import BUDGETS, build_job, is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
 from fray_airflow.results import MAX_RESULT_BYTES, ResultOptions
@@ -63,7 +63,8 @@ class IrisSubmitJobOperator(BaseOperator):
     slice_strategy: for slices of several VMs, which Iris never places as one job: "job_per_slice" launches a gang on
         each slice and treats them as one job, which restarts as a whole within max_retries_failure and
         max_retries_preemption; "single_job" submits one job all the same. None refuses.
-    hold_timeout: how long some slices are kept while others are not placed, before all are given back to others.
+    hold_timeout: how long some slices are kept while others are not placed, before all are given back to others. Ten
+        minutes: a slice that has to boot takes several.
     entrypoint: instead of command, for a Python function: `Entrypoint.from_callable(f)`.
     environment: an EnvironmentConfig or a dict of its fields; relative paths start at the DAG file's folder.
     result: where the result of a command comes from. "line": the last line of replica 0 that starts with
@@ -136,7 +137,7 @@ class IrisSubmitJobOperator(BaseOperator):
         resource_config: ResourceConfig | Mapping[str, Any] | Callable[..., Any] | str | None = None,
         fallback_resource_configs: Sequence[ResourceConfig | Mapping[str, Any] | Callable[..., Any] | str] = (),
         slice_strategy: str | None = None,
-        hold_timeout: timedelta | float = 120,
+        hold_timeout: timedelta | float = 600,
         command: Sequence[str] | str | None = None,
         entrypoint: Entrypoint | None = None,
         environment: EnvironmentConfig | Mapping[str, Any] | None = None,
@@ -292,8 +293,8 @@ class IrisSubmitJobOperator(BaseOperator):
             poll_interval=parse_duration(self.poll_interval).total_seconds(),
             placement_timeout=_seconds(self.placement_timeout),
             hold_timeout=parse_duration(self.hold_timeout).total_seconds(),
-            slice_failures=_count(self.max_retries_failure),
-            slice_preemptions=_count(self.max_retries_preemption),
+            slice_failures=int(self.max_retries_failure),
+            slice_preemptions=int(self.max_retries_preemption),
             logs=self._log_options(),
             result=asked.awaited if asked is not None else "none",
             result_of="command" if self._entrypoint is None else "function",
@@ -400,15 +401,16 @@ class IrisSubmitJobOperator(BaseOperator):
             self._launch.end(stop)
 
     def _end_deferred(self, ti: Any) -> None:
-        job_id = ti.xcom_pull(task_ids=ti.task_id, key=JOB_ID_KEY, map_indexes=ti.map_index)
-        if not job_id:
-            return
-        self.log.warning("No try comes after this one: terminating %s", job_id)
-        try:
-            with IrisHook(self.iris_conn_id).get_conn().hurried(HURRY_SECONDS) as client:
-                client.terminate(job_id)
-        except FrayError as error:
-            self.log.warning("%s may still run: %s", job_id, error)
+        launched = LaunchedJobs.from_json(
+            ti.xcom_pull(task_ids=ti.task_id, key=JOBS_KEY, map_indexes=ti.map_index),
+        )
+        for job_id in launched.job_ids if launched is not None else ():
+            self.log.warning("No try comes after this one: terminating %s", job_id)
+            try:
+                with IrisHook(self.iris_conn_id).get_conn().hurried(HURRY_SECONDS) as client:
+                    client.terminate(job_id)
+            except FrayError as error:
+                self.log.warning("%s may still run: %s", job_id, error)
 
     def _publish(self, job_ids: Sequence[str], dashboard_url: str | None) -> None:
         """The ids and the link, as early as they exist."""
@@ -457,15 +459,7 @@ class IrisSubmitJobOperator(BaseOperator):
             secrets=secrets,
             secrets_as_env=self.secrets_as_env,
             name=self.job_name,
-            budgets={
-                "max_retries_failure": self.max_retries_failure,
-                "max_retries_preemption": self.max_retries_preemption,
-                "max_task_failures": self.max_task_failures,
-                "processes_per_task": self.processes_per_task,
-                "priority": self.priority_band,
-                "timeout": self.job_timeout,
-                "ports": tuple(self.ports),
-            },
+            budgets={name: getattr(self, argument) for argument, name in BUDGETS.items()},
         )
 
     def _check(self, entrypoint: Entrypoint | None, command: Any) -> None:
@@ -482,10 +476,6 @@ class IrisSubmitJobOperator(BaseOperator):
                 self._build_rungs({}, lambda text, _: text)
             except FrayError as error:
                 raise for_airflow(error) from None
-
-
-def _count(value: int | str) -> int:
-    return int(value)
 
 
 def _seconds(value: timedelta | float | str | None) -> float | None:

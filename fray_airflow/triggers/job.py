@@ -7,13 +7,14 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from fray_airflow.errors import FrayError, IrisAuthError, IrisError, JobFailedError
+from fray_airflow.errors import FrayError, IrisAuthError, IrisError, JobFailedError, JobNotFoundError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.hooks.secrets import hide, refuse_secrets, resolve
 from fray_airflow.lifecycle import Action, Conversation, Finish, Submit, Wait
@@ -99,7 +100,9 @@ class IrisJobTrigger(BaseTrigger):
         try:
             async with await IrisHook(self.iris_conn_id).get_async_conn() as client:
                 for job_id in job_ids:
-                    await client.terminate(job_id)
+                    # One that is gone must not spare the others of its launch.
+                    with suppress(JobNotFoundError):
+                        await client.terminate(job_id)
         except FrayError as error:
             self.log.error("%s may still run: %s", ", ".join(job_ids), error)
 
@@ -136,7 +139,7 @@ class IrisJobTrigger(BaseTrigger):
                     continue
                 talk.hear(action, reply)
                 if isinstance(action, Wait):
-                    await bookmark.keep(self.job_id, talk.reading())
+                    await bookmark.keep(talk.seen.job_id, talk.reading())
         finally:
             await client.close()
         return action

@@ -17,6 +17,7 @@ from fray_airflow import errors
 from fray_airflow.iris import IrisClient
 from fray_airflow.local import Outcome
 from fray_airflow.operators import IrisSubmitJobOperator
+from fray_airflow.task_state import JOBS_KEY, LaunchedJobs
 from fray_airflow.testing.operator import TaskInstance, execute_once, run_operator
 from fray_airflow.triggers import IrisJobTrigger
 
@@ -221,7 +222,8 @@ async def test_a_killed_trigger_without_an_answer_leaves_the_job(scripted):
 def test_a_crashed_trigger_ends_the_job_only_when_no_try_is_left(scripted, try_number, ended):
     """A next try would adopt it."""
     scripted.script("*", Outcome.hang())
-    xcoms = {"job_id": deferred_trigger(scripted).job_id}
+    launched = LaunchedJobs("iris_default", (deferred_trigger(scripted).job_id,), "token", ends_on_kill=True)
+    xcoms = {JOBS_KEY: launched.to_json()}
     ti = TaskInstance("pipeline", "run-1", "train", try_number=try_number, max_tries=1, xcoms=xcoms)
     with pytest.raises(TaskDeferralError):
         submit(retries=1).resume_execution("__fail__", {"error": "boom"}, {"ti": ti})

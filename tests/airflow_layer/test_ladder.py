@@ -6,6 +6,7 @@ import time
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import TaskDeferralError, TaskDeferred
 
 from fray_airflow import Entrypoint, JobRequest, ResourceConfig, errors
 from fray_airflow.iris import IrisClient
@@ -13,8 +14,9 @@ from fray_airflow.lifecycle import PlannedJob, Round, Rung
 from fray_airflow.lifecycle import Submit as Submit_
 from fray_airflow.local import Outcome
 from fray_airflow.operators import IrisSubmitJobOperator, per_rung
+from fray_airflow.operators.explain import explain_operator
 from fray_airflow.operators.rungs import rung_job
-from fray_airflow.testing.operator import run_operator
+from fray_airflow.testing.operator import TaskInstance, execute_once, run_operator
 
 PAIR = ResourceConfig.with_tpu("v5p-16")
 SINGLE = ResourceConfig.with_tpu("v5p-8")
@@ -215,6 +217,38 @@ def test_a_launch_of_slices_starts_again_as_a_whole(scripted, deferrable):
     )
     assert run.value["job_id"].endswith("-r1")
     assert sorted(ours(scripted).values()) == ["FAILED", "KILLED", "SUCCEEDED", "SUCCEEDED"]
+
+
+def test_an_explanation_shows_one_slices_job_and_the_choices_after_it():
+    """What is explained is what is submitted."""
+    told = explain_operator(
+        submit(
+            resource_config=ResourceConfig.with_tpu("v5p-16", slice_count=2),
+            slice_strategy="job_per_slice",
+            fallback_resource_configs=[SINGLE],
+            placement_timeout=60,
+        )
+    )
+    assert told.replicas == 2
+    assert told.outlook[:2] == (
+        "This is the job of one of 2 slices of v5p-16: 2 of it are launched and treated as one.",
+        "When it is not placed in placement_timeout, choice 1 follows: v5p-8.",
+    )
+    assert not any("never places" in line for line in told.outlook)
+
+
+def test_the_last_try_of_a_lost_trigger_ends_the_jobs_of_all_slices(scripted):
+    """Airflow fails the task without a word to the trigger; nobody comes to adopt them."""
+    scripted.script("*", Outcome.hang())
+    operator = submit(
+        resource_config=ResourceConfig.with_tpu("v5p-8", slice_count=2), slice_strategy="job_per_slice", deferrable=True
+    )
+    ti = TaskInstance("pipeline", "run-1", "train")
+    with pytest.raises(TaskDeferred):
+        execute_once(operator, ti)
+    with pytest.raises(TaskDeferralError):
+        operator.resume_execution("__fail__", {"error": "Trigger failure"}, {"ti": ti})
+    assert list(ours(scripted).values()) == ["KILLED", "KILLED"]
 
 
 # On the real Iris

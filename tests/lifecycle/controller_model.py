@@ -10,7 +10,7 @@ from typing import Any
 
 from fray_airflow.errors import IrisError, IrisUnavailableError, JobExistsError, JobNotFoundError
 from fray_airflow.identity import LAUNCH_ENV
-from fray_airflow.lifecycle import Action, Submit
+from fray_airflow.lifecycle import ROUND_ENV, Action, Submit
 from fray_airflow.logs import RESULT_MARK, LogCursor, LogLine, LogPage
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import AttemptStatus, JobStatus, TaskStatus, Worker
@@ -55,6 +55,7 @@ class ModelJob:
     lines: list[str] = field(default_factory=list)
     all_placed_at: datetime | None = None
     killed_by_us: bool = False
+    round: str = ""
 
     @property
     def live(self) -> bool:
@@ -262,7 +263,7 @@ class ModelController:
             task_state_counts=counts,
             failure_count=job.failures,
             preemption_count=job.preemptions,
-            request_env={LAUNCH_ENV: job.token} if job.token else {},
+            request_env={LAUNCH_ENV: job.token, ROUND_ENV: job.round} if job.token else {},
         )
 
     def tasks(self, job_id: str) -> list[TaskStatus]:
@@ -328,7 +329,7 @@ class ModelController:
                 self._end(self.jobs[job_id], JobState.KILLED, "replaced")
             # The old one is drained first.
             self.now += timedelta(seconds=3)
-        self.add(job_id, token)
+        self.add(job_id, token).round = action.round.to_text()
         if self.lose_submit:
             self.lose_submit = False
             raise IrisUnavailableError("connection reset", code="unavailable")
