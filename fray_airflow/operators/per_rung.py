@@ -8,6 +8,9 @@ from typing import Any
 
 from fray_airflow.resources import ResourceConfig
 
+Render = Callable[[str, Mapping[str, Any]], Any]
+"""Renders a template with some variables more."""
+
 
 @dataclass(frozen=True, slots=True)
 class RungFacts:
@@ -49,8 +52,8 @@ class PerRung:
         # Stands in the serialized DAG, so it must be the same in every parse.
         return f"per_rung({getattr(self._value, '__qualname__', self._value)!r})"
 
-    def on(self, facts: RungFacts, render: Callable[[str, Mapping[str, Any]], Any]) -> Any:
-        """The value on this rung, as text. `render` renders a template with some variables more."""
+    def on(self, facts: RungFacts, render: Render) -> Any:
+        """The value on this rung, as text."""
         value = render(self._value, {"rung": facts}) if isinstance(self._value, str) else self._value(facts)
         return value if isinstance(value, list) else str(value)
 
@@ -64,7 +67,7 @@ def per_rung(value: str | Callable[[RungFacts], Any]) -> PerRung:
     return PerRung(value)
 
 
-def on_rung(value: Any, facts: RungFacts, render: Callable[[str, Mapping[str, Any]], Any]) -> Any:
+def on_rung(value: Any, facts: RungFacts, render: Render) -> Any:
     """`value` with every PerRung in it replaced; what holds none is returned as the same object."""
     if isinstance(value, PerRung):
         return value.on(facts, render)

@@ -11,6 +11,8 @@ from fray_airflow.errors import InvalidSpecError
 from fray_airflow.identity import name_at
 from fray_airflow.job import JobRequest
 from fray_airflow.lifecycle import ROUND_ENV, Rung, Submit
+from fray_airflow.operators.per_rung import Render, RungFacts, on_rung
+from fray_airflow.operators.spec import build_job
 from fray_airflow.plain import resource_config_from
 from fray_airflow.resources import ResourceConfig
 
@@ -84,18 +86,38 @@ def _single_vm(resources: ResourceConfig) -> bool:
     return isinstance(resources.device, TpuConfig) and resources.device.vm_count() == 1
 
 
-def rung_resources(value: Any, subject: str) -> ResourceConfig:
+def build_rungs(operator: IrisSubmitJobOperator, render: Render, **shared: Any) -> list[RungJob]:
+    """What is submitted for each choice of machines. Raises InvalidSpecError.
+
+    `render` is for what had to wait until the rung is known; `shared` is what `build_job` takes for all of them.
+    """
+    rungs = []
+    for number, choice in enumerate([operator.resource_config, *operator.fallback_resource_configs]):
+        facts = RungFacts(number, _resources(choice, number))
+        job = build_job(
+            resource_config=facts.resources,
+            command=on_rung(operator.command, facts, render),
+            environment=on_rung(operator.environment, facts, render),
+            **shared,
+        )
+        rungs.append(rung_job(job, operator.slice_strategy))
+    _check_ladder(operator, rungs)
+    return rungs
+
+
+def _resources(value: Any, number: int) -> ResourceConfig:
     """The machines of one rung. Raises InvalidSpecError that names which of the arguments is faulty."""
+    subject = f"fallback_resource_configs[{number - 1}]" if number else "resource_config"
     try:
         return resource_config_from(value or {})
     except InvalidSpecError as error:
-        prefix = "" if error.subject == "resource_config" and subject == "resource_config" else f"{subject}: "
+        prefix = "" if error.subject == subject else f"{subject}: "
         raise InvalidSpecError("IrisSubmitJobOperator", [f"{prefix}{fault}" for fault in error.faults]) from error
 
 
-def check_ladder(operator: IrisSubmitJobOperator, rungs: Sequence[ResourceConfig], *, has_slices: bool) -> None:
+def _check_ladder(operator: IrisSubmitJobOperator, rungs: Sequence[RungJob]) -> None:
     """Whether several launches of one try can be told apart, and watched. Raises InvalidSpecError."""
-    if len(rungs) == 1 and not has_slices:
+    if len(rungs) == 1 and rungs[0].rung.slices == 1:
         return
     what = "fallback_resource_configs" if len(rungs) > 1 else 'slice_strategy="job_per_slice"'
     faults = _repeated(rungs)
@@ -109,13 +131,14 @@ def check_ladder(operator: IrisSubmitJobOperator, rungs: Sequence[ResourceConfig
         raise InvalidSpecError("IrisSubmitJobOperator", faults)
 
 
-def _repeated(rungs: Sequence[ResourceConfig]) -> list[str]:
+def _repeated(rungs: Sequence[RungJob]) -> list[str]:
     """The same machines twice would only wait twice."""
+    machines = [(each.job.resources, each.rung) for each in rungs]
     return [
-        f"fallback_resource_configs[{number - 1}] ({describe(rung)}) is the same as "
-        + ("resource_config" if (first := rungs.index(rung)) == 0 else f"fallback_resource_configs[{first - 1}]")
-        for number, rung in enumerate(rungs)
-        if rung in rungs[:number]
+        f"fallback_resource_configs[{number - 1}] ({rungs[number].rung.name}) is the same as "
+        + ("resource_config" if (first := machines.index(each)) == 0 else f"fallback_resource_configs[{first - 1}]")
+        for number, each in enumerate(machines)
+        if each in machines[:number]
     ]
 
 

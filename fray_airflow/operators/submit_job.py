@@ -17,17 +17,17 @@ from fray_airflow.exceptions import for_airflow
 from fray_airflow.from_fray import from_fray
 from fray_airflow.hooks import IrisHook
 from fray_airflow.hooks.secrets import holds_secret, resolve
-from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
+from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig
 from fray_airflow.lifecycle import Action, Finish, LogOptions, Stop, Wait
 from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
 from fray_airflow.operators.checks import LEVELS, argument_faults
 from fray_airflow.operators.delivery import asked_options, check_readable, deliver
 from fray_airflow.operators.launch import HURRY_SECONDS, Launch
 from fray_airflow.operators.outlets import tell_outlets
-from fray_airflow.operators.per_rung import RungFacts, on_rung
+from fray_airflow.operators.per_rung import Render
 from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
-from fray_airflow.operators.rungs import RungJob, check_ladder, rung_job, rung_resources
-from fray_airflow.operators.spec import BUDGETS, build_job, is_final
+from fray_airflow.operators.rungs import RungJob, build_rungs
+from fray_airflow.operators.spec import BUDGETS, is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
 from fray_airflow.results import MAX_RESULT_BYTES, ResultOptions
@@ -329,7 +329,7 @@ class IrisSubmitJobOperator(BaseOperator):
             self._defer(launch)
         return self._result(end)
 
-    def _renderer(self, context: Context) -> Callable[[str, Mapping[str, Any]], Any]:
+    def _renderer(self, context: Context) -> Render:
         """For what had to wait until the rung is known."""
         return lambda text, more: self.render_template(
             text, cast("Context", {**context, **more}), self.get_template_env()
@@ -401,9 +401,7 @@ class IrisSubmitJobOperator(BaseOperator):
             self._launch.end(stop)
 
     def _end_deferred(self, ti: Any) -> None:
-        launched = LaunchedJobs.from_json(
-            ti.xcom_pull(task_ids=ti.task_id, key=JOBS_KEY, map_indexes=ti.map_index),
-        )
+        launched = LaunchedJobs.from_json(ti.xcom_pull(task_ids=ti.task_id, key=JOBS_KEY, map_indexes=ti.map_index))
         for job_id in launched.job_ids if launched is not None else ():
             self.log.warning("No try comes after this one: terminating %s", job_id)
             try:
@@ -432,29 +430,11 @@ class IrisSubmitJobOperator(BaseOperator):
     def _tell(self, level: int, text: str) -> None:
         self.log.log(level, "%s", text)
 
-    def _build_rungs(
-        self, secrets: Mapping[str, str], render: Callable[[str, Mapping[str, Any]], Any]
-    ) -> list[RungJob]:
-        """What is submitted for each choice of machines. Raises InvalidSpecError."""
-        jobs = []
-        for number, choice in enumerate([self.resource_config, *self.fallback_resource_configs]):
-            subject = "resource_config" if number == 0 else f"fallback_resource_configs[{number - 1}]"
-            facts = RungFacts(number, rung_resources(choice, subject))
-            job = self._build_job(
-                secrets, facts.resources, on_rung(self.command, facts, render), on_rung(self.environment, facts, render)
-            )
-            jobs.append(rung_job(job, self.slice_strategy))
-        check_ladder(self, [each.job.resources for each in jobs], has_slices=any(each.rung.slices > 1 for each in jobs))
-        return jobs
-
-    def _build_job(
-        self, secrets: Mapping[str, str], resource_config: Any, command: Any, environment: Any
-    ) -> JobRequest:
-        return build_job(
-            resource_config=resource_config,
-            command=command,
+    def _build_rungs(self, secrets: Mapping[str, str], render: Render) -> list[RungJob]:
+        return build_rungs(
+            self,
+            render,
             entrypoint=self._entrypoint,
-            environment=environment,
             result=self._asked_result(),
             secrets=secrets,
             secrets_as_env=self.secrets_as_env,
