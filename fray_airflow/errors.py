@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+PASSING_CODES = frozenset({"internal", "unknown", "resource_exhausted", "data_loss"})
+"""Answers that may be others a moment later: whatever is wrong at the server then, it is not the question."""
+
 
 class FrayError(Exception):
     """Anything this package raises on purpose."""

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol, get_args
 
 from fray_airflow.capacity import Capacity
-from fray_airflow.errors import FrayError, InvalidSpecError, IrisError, IrisUnavailableError
+from fray_airflow.errors import PASSING_CODES, FrayError, InvalidSpecError, IrisError, IrisUnavailableError
 from fray_airflow.lifecycle.placed import Placed, ended, placed_of
 from fray_airflow.plain import resource_config_from
 from fray_airflow.states import JobState
@@ -25,8 +25,6 @@ AwaitedState = Literal["running", "succeeded", "finished"]
 AWAITED_STATES: tuple[str, ...] = get_args(AwaitedState)
 
 _JOB_ID = re.compile(r"/[^/\s]+(/[^/\s]+)+")
-_PASSING = frozenset({"unknown", "internal", "resource_exhausted", "data_loss"})
-"""Answers that may be others a moment later. The sensor's timeout bounds the waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ def is_stale_token(error: FrayError) -> bool:
 
 
 def _look_of(error: FrayError) -> Look:
-    passing = isinstance(error, IrisUnavailableError) or (isinstance(error, IrisError) and error.code in _PASSING)
+    passing = isinstance(error, IrisUnavailableError) or (isinstance(error, IrisError) and error.code in PASSING_CODES)
     return Look(str(error)) if passing else Look(failure=str(error))
 
 

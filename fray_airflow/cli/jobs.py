@@ -15,7 +15,6 @@ from fray_airflow.states import JobState
 
 if TYPE_CHECKING:
     from fray_airflow.cli.command import Commands
-    from fray_airflow.iris.operations import Operation
     from fray_airflow.status import JobStatus
 
 MAX_LIMIT = 500
@@ -34,6 +33,8 @@ def add(commands: Commands) -> None:
 
 
 def run(options: Namespace) -> int:
+    from fray_airflow.iris import operations
+
     with client_for(options) as client:
         prefix = options.prefix or ""
         if not prefix.startswith("/"):
@@ -41,7 +42,7 @@ def run(options: Namespace) -> int:
             prefix = f"/{owner}/{prefix}" if owner else ""
         elif options.user and not prefix.startswith(f"/{options.user}/"):
             prefix = f"/{options.user}/{prefix.removeprefix('/')}"
-        jobs = client.run(_listing(prefix, options.state or "", options.limit))
+        jobs = client.run(operations.jobs("", options.state or "", options.limit, prefix=prefix))
     if options.json:
         show_json([_plain(job) for job in jobs])
     elif jobs:
@@ -51,20 +52,6 @@ def run(options: Namespace) -> int:
     else:
         say("No jobs.")
     return Exit.DONE
-
-
-def _listing(prefix: str, state: str, limit: int) -> Operation[list[JobStatus]]:
-    from fray_airflow.iris import calls, read
-    from fray_airflow.iris._gen.controller_pb2 import Controller
-    from fray_airflow.iris.operations import Operation
-
-    request = Controller.ListJobsRequest()
-    request.query.limit = limit
-    if prefix:
-        request.query.job_id_prefix = prefix
-    if state:
-        request.query.state_filter = state
-    return Operation(calls.LIST_JOBS, request.SerializeToString(), read.job_list)
 
 
 def _row(job: JobStatus) -> tuple[str, ...]:

@@ -69,9 +69,12 @@ def job_states(job_ids: Iterable[str]) -> Operation[dict[str, JobState]]:
     return Operation(calls.GET_JOB_STATE, request.SerializeToString(), read.job_states)
 
 
-def jobs(name_contains: str = "", state: str = "", limit: int = 100) -> Operation[list[JobStatus]]:
+def jobs(name_contains: str = "", state: str = "", limit: int = 100, *, prefix: str = "") -> Operation[list[JobStatus]]:
+    """`prefix` is of whole job ids."""
     request = Controller.ListJobsRequest()
     request.query.limit = limit
+    if prefix:
+        request.query.job_id_prefix = prefix
     if name_contains:
         request.query.name_filter = name_contains
     if state:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from fray_airflow.errors import IrisError, IrisUnavailableError, JobExistsError, JobNotFoundError
+from fray_airflow.errors import PASSING_CODES, IrisError, IrisUnavailableError, JobExistsError, JobNotFoundError
 from fray_airflow.lifecycle.actions import (
     Action,
     LookUp,
@@ -31,9 +31,6 @@ from fray_airflow.status import JobStatus, TaskStatus, Worker
 
 MOST_PAGES = 10
 """Full pages of a log in a row: a job with millions of lines that was adopted must not hide its end, nor a deadline."""
-
-_PASSING = ("internal", "unknown", "resource_exhausted", "data_loss")
-"""Answers to reads of a job that has answered before: whatever is wrong there, it is not the question."""
 
 
 def learn(seen: Seen, action: Action, reply: Any, now: datetime) -> Seen:
@@ -176,7 +173,7 @@ def _error(seen: Seen, action: Action, error: IrisError, now: datetime) -> Seen:
             return replace(seen, due=seen.due - {LOGS}, quiet=False, deaf=True)
         case ReadTail():
             return replace(seen, tail=())
-        case ReadResult(replica=replica) if unanswered or error.code in _PASSING or not seen.succeeded:
+        case ReadResult(replica=replica) if unanswered or error.code in PASSING_CODES or not seen.succeeded:
             # The end of the job is known; only what it returned is not, or what a failed one raised.
             return replace(seen, asked=seen.asked | {replica}, unread=error)
         case ReadWorkers():
@@ -187,13 +184,13 @@ def _error(seen: Seen, action: Action, error: IrisError, now: datetime) -> Seen:
             return replace(seen, terminated=True, farewell=True)
         case Terminate() if seen.failed is not None:
             return replace(seen, farewell=True)
-        case Terminate() if unanswered or error.code in _PASSING:
+        case Terminate() if unanswered or error.code in PASSING_CODES:
             return replace(away, farewell=True)
         case Terminate():
             return replace(seen, failed=error)
     if isinstance(error, JobNotFoundError):
         return replace(seen, due=frozenset(), missing_since=seen.missing_since or now, away_since=None)
-    if unanswered or error.code in _PASSING:
+    if unanswered or error.code in PASSING_CODES:
         return away
     return replace(seen, failed=error)
 
