@@ -33,9 +33,10 @@ chaos: .venv/.dev ## Kill parts of a real Airflow and a real Iris at random whil
 chaos-short: .venv/.dev ## Five faults, ten tasks, the embedded Iris (2 minutes)
 	$(BIN)/python tests/chaos/run.py --faults 5 --tasks 10 --iris local --seed 8 $(ARGS)
 
-# The contract's cases of one Iris are submitted together, so they stay in one process; all else runs on every core.
+# The contract's cases of one Iris are submitted together, so they stay in one process; all else runs on every core,
+# and a core that is done takes tests from the other.
 test: check ## Run the checks, then all tests; ARGS="-k name" goes to the first pytest
-	$(BIN)/python -m pytest -q -n auto --ignore tests/contract $(ARGS)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --ignore tests/contract $(ARGS)
 	$(BIN)/python -m pytest -q tests/contract
 
 check: .venv/.dev .tools/protos/.ready ## Check format, lint, types, layers and generated code
