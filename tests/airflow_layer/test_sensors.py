@@ -235,14 +235,23 @@ def until(client, config, wanted, seconds=60):
         assert time.monotonic() < end, found
 
 
+def host_of(client, job_id):
+    """The job may have to wait until the one before it is drained."""
+    end = time.monotonic() + 30
+    while not (found := [each for each in client.workers() if f"{job_id}/0" in each.task_ids]):
+        assert time.monotonic() < end, client.job_status(job_id)
+        time.sleep(0.1)
+    return found[0]
+
+
 def test_local_and_real_iris_tell_the_same_of_their_machines(either):
     """What a job leaves of its host counts, and a full host whose group is at its maximum is told as such."""
     three = ResourceConfig.with_gpu("H100", 3)
     for gpus, left in ((2, "2 places for 3 H100 free, 1 wanted"), (8, FULL)):
         resources = ResourceConfig.with_gpu("H100", gpus)
         job_id = submit(either, f"takes-{gpus}", "sleep", "300", resources=resources)
+        worker = host_of(either, job_id)
         until(either, three, left)
-        (worker,) = [each for each in either.workers() if f"{job_id}/0" in each.task_ids]
         assert (worker.failures, worker.cpu_millicores, worker.accelerators) == (0, 208_000, 8)
         either.terminate(job_id)
     until(either, resources, "1 of 1 places for 8 H100 free")
