@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from fray_airflow.errors import IrisError
+from fray_airflow.errors import IrisError, JobExistsError
 from fray_airflow.iris import IrisClient, calls
 from fray_airflow.iris._gen import job_pb2, logging_pb2
 from fray_airflow.iris._gen.controller_pb2 import Controller
@@ -124,6 +124,7 @@ class Iris:
         self.client = client
         self.user = user
         self._states = states
+        self._launched: set[str] = set()
 
     def another_user(self, suffix: str) -> Iris:
         return Iris(self.client, self._states, f"{self.user}-{suffix}")
@@ -152,7 +153,16 @@ class Iris:
 
     def launch(self, name: str = "job", argv: Sequence[str] = ("true",), **fields: Any) -> str:
         """The new job's id."""
-        return self.call(calls.LAUNCH_JOB, **self.request(name, argv, **fields)).job_id
+        request = self.request(name, argv, **fields)
+        job_id, known = request["name"], request["name"] in self._launched
+        self._launched.add(job_id)
+        try:
+            return self.call(calls.LAUNCH_JOB, **request).job_id
+        except JobExistsError:
+            # The client has sent the call again, since a starved server let the reply get lost.
+            if known:
+                raise
+            return job_id
 
     def refused_launch(self, name: str = "job", argv: Sequence[str] = ("true",), **fields: Any) -> IrisError:
         return self.refused(calls.LAUNCH_JOB, **self.request(name, argv, **fields))
