@@ -49,13 +49,14 @@ def client(target: str) -> Iterator[IrisClient]:
 
 
 @pytest.fixture(scope="session")
-def outcomes(target: str, client: IrisClient, request: pytest.FixtureRequest) -> Iterator[dict[str, Future[None]]]:
+def outcomes(target: str, client: IrisClient, request: pytest.FixtureRequest) -> Iterator[dict[str, Future[str]]]:
     """The results of all selected cases on one target, which run side by side from the first test on."""
     client.whoami()
     selected = [
         item.callspec.params for item in request.session.items if "outcomes" in getattr(item, "fixturenames", ())
     ]
-    with running(client, [params["name"] for params in selected if params["target"] == target]) as futures:
+    names = [params["name"] for params in selected if params["target"] == target]
+    with running(client, names, starves=target.startswith("real-")) as futures:
         yield futures
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -127,7 +128,16 @@ class Iris:
         self._launched: set[str] = set()
 
     def another_user(self, suffix: str) -> Iris:
-        return Iris(self.client, self._states, f"{self.user}-{suffix}")
+        other = Iris(self.client, self._states, f"{self.user}-{suffix}")
+        # Whatever it launches, `end` of this one ends.
+        other._launched = self._launched
+        return other
+
+    def end(self) -> None:
+        """Nothing that was launched goes on, so that it takes no machine from other cases."""
+        for job_id in self._launched:
+            with contextlib.suppress(IrisError):
+                self.terminate(job_id)
 
     # Calls
 

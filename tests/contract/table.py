@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TARGETS = ("local-grpc", "local-connect", "real-grpc", "real-connect")
 MARKS = {"passed": "pass", "failed": "FAIL", "error": "FAIL", "skipped": "-"}
 DIFFERS = "differs"
+AGAIN = "again"
+"""It held alone, after it had failed beside the others."""
 
 
 def print_table(
@@ -27,26 +29,35 @@ def print_table(
     *,
     all_rows: bool,
 ) -> None:
-    """Without `all_rows` only those that fail somewhere, and the totals. `differences` has reasons by name of case."""
+    """Without `all_rows` only those that fail somewhere, if only at first, and the totals.
+
+    differences: reasons by name of case.
+    """
     rows: dict[str, dict[str, str]] = defaultdict(dict)
+    firsts: dict[str, list[str]] = defaultdict(list)
     for report in reports:
         if found := re.search(rf"\[({'|'.join(TARGETS)})-(.+)\]$", report.nodeid):
             # An expected failure is reported as skipped.
             rows[found[2]][found[1]] = DIFFERS if hasattr(report, "wasxfail") else MARKS[report.outcome]
+            if first := dict(report.user_properties).get("first"):
+                rows[found[2]][found[1]] = AGAIN
+                firsts[found[2]].append(f"  On {found[1]} it first ended with {first}")
     terminal.section("contract with Iris")
     width = max(map(len, rows), default=0)
     terminal.write_line("  ".join(["case".ljust(width), *TARGETS]))
     for name in (name for name in cases if name in rows):
         marks = rows[name]
         failed = "FAIL" in marks.values()
-        if failed or all_rows:
+        if failed or firsts[name] or all_rows:
             cells = [marks.get(target, "").center(len(target)) for target in TARGETS]
             terminal.write_line("  ".join([name.ljust(width), *cells]).rstrip(), red=failed)
         if failed:
             terminal.write_line(f"  {cases[name].statement}")
         elif all_rows and DIFFERS in marks.values():
             terminal.write_line(f"  {cases[name].statement} Intended: {differences[name]}")
-    for label, mark in {"passed": "pass", "differ as intended": DIFFERS}.items():
+        for line in firsts[name]:
+            terminal.write_line(line)
+    for label, mark in {"passed": "pass", "held when run again": AGAIN, "differ as intended": DIFFERS}.items():
         totals = [sum(marks.get(target) == mark for marks in rows.values()) for target in TARGETS]
         cells = [f"{total} of {len(rows)}".center(len(target)) for total, target in zip(totals, TARGETS, strict=True)]
         terminal.write_line("  ".join([label.ljust(width), *cells]).rstrip())

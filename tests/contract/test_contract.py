@@ -6,6 +6,7 @@ Where the local Iris is to differ, `INTENDED_DIFFERENCES` has the reason.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -17,13 +18,15 @@ for module in sorted(Path(__file__).parent.glob("cases_*.py")):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_contract(outcomes: dict[str, Future[None]], target: str, name: str) -> None:
+def test_contract(
+    outcomes: dict[str, Future[str]], target: str, name: str, record_property: Callable[[str, object], None]
+) -> None:
     """Every case holds on every target, but for the intended differences, which have to be there."""
     if target.startswith("local-") and name in INTENDED_DIFFERENCES:
         with pytest.raises(AssertionError):
             outcomes[name].result()
         pytest.xfail(INTENDED_DIFFERENCES[name])
-    outcomes[name].result()
+    record_property("first", outcomes[name].result())
 
 
 def test_intended_differences_are_about_cases() -> None:
