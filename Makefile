@@ -2,7 +2,8 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real contract chaos chaos-short test check protos requirements package-test ui-test clean
+.PHONY: help setup demo demo-real contract chaos chaos-short soak-logs log-loss test check protos requirements \
+	package-test ui-test clean
 
 BIN := .venv/bin
 UV := .tools/bin/uv
@@ -32,6 +33,12 @@ chaos: .venv/.dev ## Kill parts of a real Airflow and a real Iris at random whil
 
 chaos-short: .venv/.dev ## Five faults, ten tasks, the embedded Iris (2 minutes)
 	$(BIN)/python tests/chaos/run.py --faults 5 --tasks 10 --iris local --seed 8 $(ARGS)
+
+soak-logs: .venv/.dev ## A million lines through a deferred task, counted at both ends (12 minutes; ARGS="--iris real")
+	$(BIN)/python benchmarks/soak_logs.py $(ARGS)
+
+log-loss: .venv/.dev ## How many lines the real Iris keeps of jobs that print fast (4 minutes)
+	$(BIN)/python benchmarks/log_loss.py $(ARGS)
 
 # The contract's cases of one Iris are submitted together, so they stay in one process; all else runs on every core,
 # and a core that is done takes tests from the other.

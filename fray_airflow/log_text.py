@@ -21,6 +21,10 @@ def readable(text: str) -> Iterator[str]:
     >>> list(readable("10%\\r50%\\r\\x1b[32m100%\\x1b[0m"))
     ['100%']
     """
+    if 0 < len(text) <= LONGEST_LINE and not text.isspace() and not _CONTROLS.search(text):
+        # Most lines; this takes half the time.
+        yield text
+        return
     shown = next((part for part in reversed(text.split("\r")) if part.strip()), "")
     shown = _CONTROLS.sub("", _ESCAPES.sub("", shown))
     yield shown[:LONGEST_LINE]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
@@ -51,6 +53,8 @@ class IrisHook(BaseHook):
 
     async def get_async_conn(self) -> AsyncIrisClient:
         """A new client for the running event loop; the caller closes it."""
+        # In a thread: it takes a fifth of a second the first time, and the loop is all triggers' loop.
+        await asyncio.to_thread(import_module, "fray_airflow.iris")
         from fray_airflow.iris import AsyncIrisClient
 
         settings = await self.asettings()

@@ -10,6 +10,7 @@ from typing import Any
 
 from fray_airflow.lifecycle.actions import Action, Finish, ReadLogs
 from fray_airflow.lifecycle.learn import learn
+from fray_airflow.lifecycle.log_rate import LogRate
 from fray_airflow.lifecycle.log_view import LogView
 from fray_airflow.lifecycle.plan import Plan
 from fray_airflow.lifecycle.seen import Seen, Stop
@@ -50,6 +51,7 @@ class Conversation:
         self._whole: Action | None = None
         self._call: Action | None = None
         self._view = LogView(plan.logs, counts)
+        self._rate = LogRate(counts)
 
     def next(self) -> Action:
         if self._call is None:
@@ -80,6 +82,8 @@ class Conversation:
         if isinstance(action, ReadLogs) and isinstance(reply, LogPage):
             for level, text in self._view.tell(reply):
                 self._tell(level, text)
+            if hint := self._rate.hint(reply):
+                self._tell(logging.WARNING, hint)
         elif isinstance(action, ReadLogs) and self.seen.deaf and not before.deaf:
             self._tell(logging.WARNING, f"The job's log cannot be read now: {reply}")
 
@@ -103,7 +107,7 @@ class Conversation:
 
     def to_json(self) -> dict[str, Any]:
         """Everything that another driver needs to go on, as one plain JSON value."""
-        return {"v": VERSION, "plan": self.plan.to_json(), "seen": self.seen.to_json(), "lines": self._view.counts()}
+        return {"v": VERSION, "plan": self.plan.to_json(), "seen": self.seen.to_json(), "lines": self._line_counts()}
 
     @staticmethod
     def resume(value: Mapping[str, Any], *, clock: Callable[[], datetime], tell: Tell) -> Conversation:
@@ -118,7 +122,10 @@ class Conversation:
     def reading(self) -> dict[str, Any]:
         """How far the job's log has been told: the part of `to_json` that moves with every line."""
         cursor = self.seen.cursor
-        return {"log_cursor": cursor.to_json() if cursor else None, "lines": self._view.counts()}
+        return {"log_cursor": cursor.to_json() if cursor else None, "lines": self._line_counts()}
+
+    def _line_counts(self) -> dict[str, int]:
+        return {**self._view.counts(), **self._rate.counts()}
 
     def _after_interruption(self, seen: Seen) -> Seen:
         if self._stop is None or seen.finished_at is not None:

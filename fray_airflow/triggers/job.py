@@ -18,8 +18,10 @@ from fray_airflow.errors import FrayError, IrisAuthError, IrisError, JobFailedEr
 from fray_airflow.hooks import IrisHook
 from fray_airflow.hooks.secrets import hide, refuse_secrets, resolve
 from fray_airflow.lifecycle import Action, Conversation, Finish, Submit, Wait
+from fray_airflow.logs import LogPage
 from fray_airflow.task_state import ask_current_job, ask_task_state, trigger_kill_was_meant
 from fray_airflow.triggers.bookmark import Bookmark
+from fray_airflow.triggers.log_writer import LogWriter
 from fray_airflow.triggers.race import hold_back
 
 _AIRFLOW_CALLS_ON_KILL = hasattr(BaseTrigger, "on_kill")
@@ -51,6 +53,7 @@ class IrisJobTrigger(BaseTrigger):
         self.job_url = job_url
         self.secrets = secrets or {}
         self._talk: Conversation | None = None
+        self._writer = LogWriter(lambda level, text: self.log.log(level, "%s", text))
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -72,6 +75,7 @@ class IrisJobTrigger(BaseTrigger):
         started = time.monotonic()
         try:
             outcome = await self._outcome()
+            await self._writer.flush()
         except asyncio.CancelledError:
             if not _AIRFLOW_CALLS_ON_KILL:
                 # Before 3.3 this is all that a trigger hears, of a restart as of a kill; on_kill asks which it is.
@@ -94,7 +98,7 @@ class IrisJobTrigger(BaseTrigger):
                 "Told to stop while the task is %s: %s goes on", state or "in an unknown state", self.job_id
             )
             return
-        talk = self._talk or Conversation.resume(self.launch, clock=lambda: datetime.now(UTC), tell=self._tell)
+        talk = self._talk or Conversation.resume(self.launch, clock=lambda: datetime.now(UTC), tell=self._writer.tell)
         job_ids = talk.live_jobs() or [self.job_id]
         self.log.warning("The task is %s: terminating %s", state, ", ".join(job_ids))
         try:
@@ -128,9 +132,11 @@ class IrisJobTrigger(BaseTrigger):
         bookmark = Bookmark(self.task_instance)
         self._talk = talk = await self._resumed(bookmark)
         hook = IrisHook(self.iris_conn_id)
-        client, renewed = await hook.get_async_conn(), False
+        client, renewed, behind = await hook.get_async_conn(), False, False
         try:
             while not isinstance(action := talk.next(), Finish | Submit):
+                await self._writer.flush(behind=behind)
+                await bookmark.keep(talk.seen.job_id, talk.reading())
                 reply = await _perform(client, action)
                 if isinstance(reply, IrisAuthError) and reply.code == "unauthenticated" and not renewed:
                     # A token may have been replaced while we watched: read the connection again, once.
@@ -138,8 +144,7 @@ class IrisJobTrigger(BaseTrigger):
                     client, renewed = await hook.get_async_conn(), True
                     continue
                 talk.hear(action, reply)
-                if isinstance(action, Wait):
-                    await bookmark.keep(talk.seen.job_id, talk.reading())
+                behind = isinstance(reply, LogPage) and reply.full
         finally:
             await client.close()
         return action
@@ -149,11 +154,9 @@ class IrisJobTrigger(BaseTrigger):
         launch = self.launch
         if kept := await bookmark.read(self.job_id):
             launch = {**launch, "lines": kept["lines"], "seen": {**launch["seen"], "log_cursor": kept["log_cursor"]}}
-            self._tell(logging.WARNING, "Another triggerer goes on here. The job's latest lines may be shown again.")
-        return Conversation.resume(launch, clock=lambda: datetime.now(UTC), tell=self._tell)
-
-    def _tell(self, level: int, text: str) -> None:
-        self.log.log(level, "%s", text)
+            text = "Another triggerer goes on here. The job's latest lines may be shown again."
+            self._writer.tell(logging.WARNING, text)
+        return Conversation.resume(launch, clock=lambda: datetime.now(UTC), tell=self._writer.tell)
 
 
 def _told(end: Finish, secrets: dict[str, str], *, enveloped: bool) -> dict[str, Any]:

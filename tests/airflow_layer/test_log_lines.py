@@ -58,6 +58,17 @@ def test_across_a_deferral_no_line_is_lost_or_told_twice(scripted, capsys):
     assert [text.removeprefix("[replica 0] ") for text in lines_of(operator)] + told_by_trigger == LINES
 
 
+def test_a_log_of_many_pages_is_told_whole_by_a_trigger(scripted, capsys):
+    """While it is behind, lines share events; none of them is lost, told twice or out of order."""
+    lines = [f"line {number}" for number in range(3500)]
+    scripted.script("*", Outcome.succeed(lines, seconds=3))
+    operator = submit(deferrable=True)
+    run_operator(operator)
+    told_by_trigger = re.findall(r"\[replica 0\] (line \d+)", capsys.readouterr().out)
+    assert len(told_by_trigger) > 1000
+    assert [text.removeprefix("[replica 0] ") for text in lines_of(operator)] + told_by_trigger == lines
+
+
 def test_lines_can_be_switched_off_and_the_result_still_comes(scripted):
     """show_logs=False."""
     scripted.script("*", Outcome.succeed([*LINES, "FRAY_AIRFLOW_RESULT 7"]))

@@ -1,4 +1,4 @@
-"""One worker of the real Iris as a process of its own. Usage: real_worker.py CONTROLLER_URL NUMBER FOLDER
+"""One worker of the real Iris in its own process. Usage: real_worker.py CONTROLLER_URL NUMBER FOLDER [POLL_SECONDS]
 
 The worker program of marin-iris insists on Docker; this is its Worker with the runtime that starts plain processes.
 """
@@ -33,7 +33,7 @@ def main() -> None:
         slice_id=f"cpu-{number}",
         worker_attributes={"scale-group": "cpu"},
         default_task_image="none",
-        poll_interval=Duration.from_seconds(0.1),
+        poll_interval=Duration.from_seconds(float(sys.argv[4]) if len(sys.argv) > 4 else 0.1),
     )
     first_port = 21000 + 1000 * number
     worker = Worker(
