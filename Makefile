@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-real contract chaos chaos-short soak-logs log-loss test check protos requirements \
-	package-test ui-test clean
+	package-test ui-test compose-test clean
 
 BIN := .venv/bin
 UV := .tools/bin/uv
@@ -62,6 +62,7 @@ requirements: | $(UV) ## Pin the newest versions that pyproject.toml allows, wit
 	$(COMPILE) --upgrade pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
 	$(COMPILE) --upgrade --group build -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) --upgrade --group ui -c requirements/dev.txt -o requirements/ui.txt
+	$(COMPILE) --upgrade --group compose -c requirements/dev.txt -o requirements/compose.txt
 	$(COMPILE) --upgrade --group protos -o requirements/protos.txt
 
 package-test: .venv/.dev ## Build sdist and wheel, install the wheel in a clean environment and use it there
@@ -71,6 +72,9 @@ package-test: .venv/.dev ## Build sdist and wheel, install the wheel in a clean 
 # it starts two Airflows, and not every machine has a browser.
 ui-test: .venv/.ui ## The Iris page and the connection form in a real browser and Airflow; screenshots in .ui/ (4 minutes)
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/ui/browser_connection.py tests/ui/browser_page.py $(ARGS)
+
+compose-test: .venv/.compose ## The services of docker-compose.yml as plain processes, on a PostgreSQL of this machine (3 minutes)
+	$(BIN)/python tests/compose/run.py $(ARGS)
 
 clean: ## Remove everything that make made
 	rm -rf .venv .tools .demo .ui build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -91,6 +95,11 @@ clean: ## Remove everything that make made
 .venv/.ui: requirements/ui.txt .venv/.dev
 	@echo "Installing requirements/ui.txt into .venv"
 	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/ui.txt
+	@touch $@
+
+.venv/.compose: requirements/compose.txt .venv/.dev
+	@echo "Installing requirements/compose.txt into .venv"
+	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/compose.txt
 	@touch $@
 
 .venv/.python: .python-version | $(UV)
