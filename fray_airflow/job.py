@@ -25,6 +25,14 @@ DEFAULT_MAX_RETRIES_PREEMPTION = 100
 
 
 @dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """What slices wait for before they begin: each other's tasks, so many per slice, for so many seconds."""
+
+    tasks: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Entrypoint:
     """What a replica runs: a command, or a Python function with its arguments. Make it with one of the builders."""
 
@@ -33,6 +41,7 @@ class Entrypoint:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     result: ResultOptions | None = None
+    rendezvous: Rendezvous | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.command, str):

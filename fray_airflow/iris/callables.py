@@ -32,7 +32,7 @@ def callable_files(entrypoint: Entrypoint) -> dict[str, bytes]:
         "result": entrypoint.result and entrypoint.result.to_json(),
     }
     return {
-        **_shipped("run_callable.py", "push_result.py"),
+        **shipped_files("run_callable.py", "push_result.py"),
         f"{FOLDER}/callable.json": json.dumps(facts).encode(),
         f"{FOLDER}/callable.pkl": pickle_call(entrypoint),
         **_cloudpickle_files(),
@@ -41,10 +41,11 @@ def callable_files(entrypoint: Entrypoint) -> dict[str, bytes]:
 
 def push_files(options: ResultOptions) -> dict[str, bytes]:
     """What a command pushes its result with: the script, and what is asked for."""
-    return {**_shipped("push_result.py"), f"{FOLDER}/result.json": json.dumps(options.to_json()).encode()}
+    return {**shipped_files("push_result.py"), f"{FOLDER}/result.json": json.dumps(options.to_json()).encode()}
 
 
-def _shipped(*names: str) -> dict[str, bytes]:
+def shipped_files(*names: str) -> dict[str, bytes]:
+    """Scripts of this package, by their names in the work folder."""
     folder = resources.files("fray_airflow.iris.shipped")
     return {f"{FOLDER}/{name}": folder.joinpath(name).read_bytes() for name in names}
 

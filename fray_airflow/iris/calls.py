@@ -52,4 +52,7 @@ GET_CURRENT_USER = _controller("GetCurrentUser", GetCurrentUserRequest, GetCurre
 GET_AUTOSCALER_STATUS = _controller(
     "GetAutoscalerStatus", Controller.GetAutoscalerStatusRequest, Controller.GetAutoscalerStatusResponse
 )
+GET_SCHEDULER_STATE = _controller(
+    "GetSchedulerState", Controller.GetSchedulerStateRequest, Controller.GetSchedulerStateResponse
+)
 FETCH_LOGS = Call("FetchLogs", LOG_SERVICE + "FetchLogs", FetchLogsRequest, FetchLogsResponse)

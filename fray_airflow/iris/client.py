@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -154,15 +154,21 @@ class IrisClient:
     def workers(self, contains: str = "") -> list[Worker]:
         return self.run(operations.workers(contains))
 
+    def bands(self, job_ids: Collection[str]) -> dict[str, str]:
+        """The priority bands in which those of the jobs run that do; a user's spent budget makes it BATCH."""
+        return self.run(operations.bands(job_ids))
+
     def autoscaler(self) -> AutoscalerStatus:
         return self.run(operations.autoscaler())
 
-    def capacity(self, resource_config: ResourceConfig) -> Capacity:
+    def capacity(self, resource_config: ResourceConfig, *, gpu_gang_level: str | None = None) -> Capacity:
         """Whether a job of this shape could be placed now: see `capacity_of`, which says what it raises.
 
+        `gpu_gang_level` goes before the client's own.
         Machines of a terminated job are shown as free up to 4 s before Iris uses them again.
         """
-        return follow(survey(resource_config, gpu_gang_level=self.options.gpu_gang_level), self.run)
+        level = gpu_gang_level or self.options.gpu_gang_level
+        return follow(survey(resource_config, gpu_gang_level=level), self.run)
 
     def whoami(self) -> User:
         return self.run(operations.whoami())
@@ -283,11 +289,15 @@ class AsyncIrisClient:
     async def workers(self, contains: str = "") -> list[Worker]:
         return await self.run(operations.workers(contains))
 
+    async def bands(self, job_ids: Collection[str]) -> dict[str, str]:
+        return await self.run(operations.bands(job_ids))
+
     async def autoscaler(self) -> AutoscalerStatus:
         return await self.run(operations.autoscaler())
 
-    async def capacity(self, resource_config: ResourceConfig) -> Capacity:
-        return await afollow(survey(resource_config, gpu_gang_level=self.options.gpu_gang_level), self.run)
+    async def capacity(self, resource_config: ResourceConfig, *, gpu_gang_level: str | None = None) -> Capacity:
+        level = gpu_gang_level or self.options.gpu_gang_level
+        return await afollow(survey(resource_config, gpu_gang_level=level), self.run)
 
     async def whoami(self) -> User:
         return await self.run(operations.whoami())

@@ -12,6 +12,7 @@ from fray_airflow.devices import CpuConfig, Device, GpuConfig, TpuConfig
 from fray_airflow.errors import InvalidSpecError
 from fray_airflow.iris._gen import job_pb2
 from fray_airflow.iris.callables import callable_argv, callable_files, push_files
+from fray_airflow.iris.rendezvous import meet_first
 from fray_airflow.job import Entrypoint, EnvironmentConfig
 from fray_airflow.resources import ANY_REGION, ResourceConfig
 from fray_airflow.units import parse_bytes
@@ -96,7 +97,7 @@ def convert_environment(environment: EnvironmentConfig | None, device: Device) -
 def convert_entrypoint(
     entrypoint: Entrypoint, environment: EnvironmentConfig | None = None
 ) -> job_pb2.RuntimeEntrypoint:
-    """The command of a replica, what is run before it, and the files of a pickled function or of a pushed result."""
+    """The command of a replica, what is run before it, and the files of a function, a pushed result, a rendezvous."""
     runtime = job_pb2.RuntimeEntrypoint(setup_commands=setup_scripts(environment or EnvironmentConfig()))
     if entrypoint.function is None:
         runtime.run_command.argv.extend(entrypoint.command)
@@ -105,6 +106,8 @@ def convert_entrypoint(
     else:
         runtime.run_command.argv.extend(callable_argv())
         runtime.workdir_files.update(callable_files(entrypoint))
+    if entrypoint.rendezvous is not None:
+        meet_first(runtime, entrypoint.rendezvous)
     return runtime
 
 

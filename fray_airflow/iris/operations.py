@@ -5,8 +5,9 @@ The sync and the async client both run these; nothing here does I/O.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from fray_airflow.capacity import Need
@@ -69,10 +70,13 @@ def job_states(job_ids: Iterable[str]) -> Operation[dict[str, JobState]]:
     return Operation(calls.GET_JOB_STATE, request.SerializeToString(), read.job_states)
 
 
-def jobs(name_contains: str = "", state: str = "", limit: int = 100, *, prefix: str = "") -> Operation[list[JobStatus]]:
-    """`prefix` is of whole job ids."""
+def jobs(
+    name_contains: str = "", state: str = "", limit: int = 100, *, prefix: str = "", offset: int = 0
+) -> Operation[list[JobStatus]]:
+    """The newest first. `prefix` is of whole job ids, `offset` how many of the newest are left out."""
     request = Controller.ListJobsRequest()
     request.query.limit = limit
+    request.query.offset = offset
     if prefix:
         request.query.job_id_prefix = prefix
     if name_contains:
@@ -98,6 +102,11 @@ def workers(contains: str = "", limit: int = 10_000) -> Operation[list[Worker]]:
     if contains:
         request.query.contains = contains
     return Operation(calls.LIST_WORKERS, request.SerializeToString(), read.workers)
+
+
+def bands(job_ids: Collection[str]) -> Operation[dict[str, str]]:
+    request = Controller.GetSchedulerStateRequest()
+    return Operation(calls.GET_SCHEDULER_STATE, request.SerializeToString(), partial(read.bands, job_ids=job_ids))
 
 
 def autoscaler() -> Operation[AutoscalerStatus]:

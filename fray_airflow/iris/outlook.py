@@ -38,7 +38,7 @@ def _gpu(device: GpuConfig, replicas: int, gang: str) -> Iterator[str]:
     yield f"The {replicas} replicas start together, each on {host}, where all these hosts share one value of {gang!r}."
     yield (
         f"{gang!r} is a level of the cluster's network. Where no worker has an attribute of that name, Iris takes the "
-        "job and never places it: set the connection's extra gpu_gang_level to one that your workers have."
+        "job and never places it: set gpu_gang_level, of the task or of the connection, to one that your workers have."
     )
 
 
@@ -86,7 +86,9 @@ def _machines(job: JobRequest) -> Iterator[str]:
     resources = job.resources
     if resources.device_alternatives:
         yield f"Any of {', '.join((resources.device.variant, *resources.device_alternatives))} will do."
-    if resources.preemptible:
+    if resources.preemptible and not job.max_retries_preemption:
+        yield "Machines that may be taken back will do. The first replica that loses its machine ends the job."
+    elif resources.preemptible:
         yield (
             "Machines that may be taken back will do. A replica that loses its machine starts again, up to "
             f"{job.max_retries_preemption} times."
@@ -103,7 +105,11 @@ def _budgets(job: JobRequest, gang: str) -> Iterator[str]:
             f"A replica whose program fails starts again up to {job.max_retries_failure} times; the job outlives "
             f"{job.max_task_failures} failed attempts in all."
         )
-    if gang and job.replica_count > 1 and (job.max_task_failures or job.resources.preemptible):
+    if gang and job.replica_count > 1 and _starts_again(job):
         yield "When one replica of the gang starts again, all do."
     if job.timeout_seconds is not None:
         yield f"An attempt that runs longer than {job.timeout_seconds:g} s is ended; Iris looks about once a minute."
+
+
+def _starts_again(job: JobRequest) -> bool:
+    return job.max_task_failures > 0 or (job.resources.preemptible and job.max_retries_preemption > 0)

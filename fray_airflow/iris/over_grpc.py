@@ -18,7 +18,11 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 5_000),
     ("grpc.enable_http_proxy", 0),
 )
-_CONNECT_TELLTALES = ("http2 header with status: 400", "Failed parsing HTTP/2")
+_CONNECT_TELLTALES = (
+    "http2 header with status: 400",
+    "Failed parsing HTTP/2",
+    "Trying to connect an http1.x server",  # grpcio 1.66
+)
 
 
 class GrpcCarrier:

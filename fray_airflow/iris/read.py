@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from fray_airflow.capacity import Need
@@ -104,6 +105,12 @@ def log_page(reply: bytes, cursor: LogCursor, max_lines: int) -> LogPage:
 def entry_texts(reply: bytes) -> tuple[str, ...]:
     """What was pushed under a key, in order."""
     return tuple(entry.data for entry in FetchLogsResponse.FromString(reply).entries)
+
+
+def bands(reply: bytes, *, job_ids: Collection[str]) -> dict[str, str]:
+    """By job, the band that Iris runs it in; of those only that run. A job's request may have asked for another."""
+    running = Controller.GetSchedulerStateResponse.FromString(reply).running_buckets
+    return {each.job_id: _band(each.band) for each in running if each.job_id in job_ids}
 
 
 def _job(job: job_pb2.JobStatus, request: Controller.LaunchJobRequest) -> JobStatus:

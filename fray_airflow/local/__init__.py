@@ -9,6 +9,7 @@ True
 from .fleet import Fleet
 from .script import Outcome
 from .server import LocalIris
+from .submission import Submission
 from .timing import Timing
 
-__all__ = ["Fleet", "LocalIris", "Outcome", "Timing"]
+__all__ = ["Fleet", "LocalIris", "Outcome", "Submission", "Timing"]

@@ -15,11 +15,15 @@ from . import listing, status
 from .access import Access, Caller
 from .autoscaler import autoscaler_status
 from .engine import Draining, Engine
+from .expectations import complaints
+from .faults import SHUTTING_DOWN, Faults
 from .fleet import Fleet
 from .logs import LogStore
 from .names import is_job_name, parse_job_name
 from .runner import Runner
-from .script import Faults, Outcome
+from .scheduler_state import scheduler_state
+from .script import Outcome
+from .submission import Submission
 from .table import Job, Task
 from .timing import Timing
 from .wire_error import WireError, internal
@@ -27,9 +31,9 @@ from .wire_error import WireError, internal
 C = controller_pb2.Controller
 
 CONTROLLER = "/iris.cluster.ControllerService/"
+ENDPOINTS = "/iris.cluster.EndpointService/"
 LOGS = "/finelog.logging.LogService/"
 LOG_PROXY = "/proxy/system.log-server"
-SHUTTING_DOWN = "Controller is shutting down"
 _REPLACE_POLL_SECONDS = 0.05
 
 
@@ -50,11 +54,14 @@ class LocalCluster:
         timing: Timing | None = None,
         access: Access | None = None,
         processes: Callable[[LogStore], Runner] | None = None,
+        calling_task: Callable[[], str] = str,
     ) -> None:
+        """`calling_task` tells which Airflow task calls, "" when that is not known."""
         self.access = access or Access()
-        self.faults = Faults()
+        self.faults = Faults(clock)
         self._clock = clock
         self._pause = pause
+        self._calling_task = calling_task
         self._timing = timing or Timing()
         self._lock = threading.RLock()
         self._closed = threading.Event()
@@ -72,13 +79,25 @@ class LocalCluster:
             self.engine.close()
 
     def script(self, pattern: str, *outcomes: Outcome) -> None:
-        """Outcomes for jobs whose last name component matches the glob `pattern`, in the order they are drawn."""
+        """Outcomes for the jobs of an Airflow task, or of a name, that fits `pattern`, in the order they are drawn."""
         with self._lock:
-            self.engine.script.add(pattern, outcomes)
+            self.engine.script.add(pattern, outcomes or (Outcome.succeed(),))
+
+    def allow_others(self) -> None:
+        with self._lock:
+            self.engine.script.allows_others = True
 
     def unused_script(self) -> list[str]:
         with self._lock:
             return self.engine.script.unused()
+
+    def submissions(self) -> list[Submission]:
+        with self._lock:
+            return list(self.engine.submissions)
+
+    def complaints(self) -> list[str]:
+        with self._lock:
+            return complaints(self.engine.script, self.faults, self.engine.submissions)
 
     def preempt(self, task_id: str, by: str = "/other/urgent/0") -> None:
         """Take the VM of a running task away. Raises LookupError when there is none."""
@@ -97,6 +116,11 @@ class LocalCluster:
     def handle(self, path: str, request: bytes, metadata: Mapping[str, str] | None = None) -> bytes:
         """One call, binary protobuf in and out. Raises WireError, `unimplemented` for a path nobody knows."""
         return self.respond(path, lambda message: message.ParseFromString(request), metadata).SerializeToString()
+
+    def proxies(self) -> bool:
+        """Whether the log service can be reached through the controller."""
+        with self._lock:
+            return not self.engine.endpoints.break_the_proxy()
 
     def paths(self) -> list[str]:
         return list(self._rpcs)
@@ -148,6 +172,15 @@ class LocalCluster:
             "ListWorkers": _Rpc(C.ListWorkersRequest, self._locked(self._list_workers)),
             "GetCurrentUser": _Rpc(job_pb2.GetCurrentUserRequest, self._current_user),
             "GetAutoscalerStatus": _Rpc(C.GetAutoscalerStatusRequest, self._locked(self._autoscaler)),
+            "GetSchedulerState": _Rpc(
+                C.GetSchedulerStateRequest, self._locked(lambda _, caller: scheduler_state(engine.table))
+            ),
+        }
+        registry = engine.endpoints
+        endpoints = {
+            "RegisterEndpoint": _Rpc(C.RegisterEndpointRequest, self._locked(lambda r, _: registry.register(r))),
+            "UnregisterEndpoint": _Rpc(C.UnregisterEndpointRequest, self._locked(lambda r, _: registry.unregister(r))),
+            "ListEndpoints": _Rpc(C.ListEndpointsRequest, self._locked(lambda r, _: registry.listed(r))),
         }
         logs = {
             "FetchLogs": _Rpc(logging_pb2.FetchLogsRequest, lambda request, caller: engine.logs.fetch(request)),
@@ -155,6 +188,7 @@ class LocalCluster:
         }
         return {
             **{CONTROLLER + name: rpc for name, rpc in controller.items()},
+            **{ENDPOINTS + name: rpc for name, rpc in endpoints.items()},
             **{LOGS + name: rpc for name, rpc in logs.items()},
             **{LOG_PROXY + LOGS + name: rpc for name, rpc in logs.items()},
         }
@@ -169,12 +203,14 @@ class LocalCluster:
     def _launch(self, request: C.LaunchJobRequest, caller: Caller) -> C.LaunchJobResponse:
         """Blocks while a job that is to be replaced drains. Other calls go on meanwhile."""
         deadline = self._clock() + self._timing.longest_drain_seconds
+        task_id = self._calling_task()
         while True:
             self._check_open()
             try:
                 with self._lock:
                     force = self._clock() >= deadline
-                    return C.LaunchJobResponse(job_id=self.engine.launch(request, caller, force=force))
+                    job_id = self.engine.launch(request, caller, force=force, task_id=task_id)
+                    return C.LaunchJobResponse(job_id=job_id)
             except Draining:
                 self._pause(_REPLACE_POLL_SECONDS)
 

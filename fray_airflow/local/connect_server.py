@@ -19,7 +19,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from . import http2
-from .cluster import LOG_PROXY, LocalCluster
+from .cluster import CONTROLLER, ENDPOINTS, LOG_PROXY, LocalCluster
 from .wire_error import HTTP_STATUS, WireError
 
 _PROTO, _JSON = "application/proto", "application/json"
@@ -120,6 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             # The gatekeeper in front of Iris looks at the credential before anything else.
             cluster.access.authenticate(self._metadata())
+            if self.path.startswith(LOG_PROXY) and not cluster.proxies():
+                self._send_json(503, {"error": "endpoint registry unavailable"})
+                return
             self._call(body)
         except WireError as error:
             self._send_error(error)
@@ -165,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         proxied = self.path.removeprefix("/proxy/")
         if proxied != self.path and not self.path.startswith(LOG_PROXY + "/"):
             self._send_json(404, {"error": f"No endpoint '{proxied.partition('/')[0]}'"})
-        elif self.path.startswith("/iris.cluster.ControllerService/"):
+        elif self.path.startswith((CONTROLLER, ENDPOINTS)):
             self._send(404, b"")
         else:
             self._send(404, b"Not Found", content_type="text/plain")

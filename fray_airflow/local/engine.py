@@ -10,10 +10,12 @@ from fray_airflow.iris._gen import controller_pb2, job_pb2
 
 from . import admission, scheduler, transitions
 from .access import Caller
+from .endpoints import Endpoints
 from .fleet import Fleet
 from .logs import LogStore
 from .runner import Exit, Run, Runner, ScriptedRunner
 from .script import Outcome, Script
+from .submission import Submission, submission_of
 from .table import PENDING, Attempt, Job, Table, Task
 from .timing import Timing
 from .transitions import End
@@ -45,9 +47,11 @@ class Engine:
         self._clock = clock
         self._timing = timing
         self.table = Table()
+        self.endpoints = Endpoints(self.table, self.now_ms)
         self.workers = Workers(fleet, self.now_ms())
         self.logs = LogStore(clock, timing.log_delay_seconds)
         self.script = Script()
+        self.submissions: list[Submission] = []
         self.scheduler_error: Exception | None = None
         self._blobs: dict[str, bytes] = {}
         self._scripted = ScriptedRunner(self.logs)
@@ -59,8 +63,12 @@ class Engine:
     def now_ms(self) -> int:
         return int(self._clock() * 1000)
 
-    def launch(self, request: controller_pb2.Controller.LaunchJobRequest, caller: Caller, *, force: bool) -> str:
-        """Raises Draining until an existing job can be replaced, unless forced. May be called again after that."""
+    def launch(
+        self, request: controller_pb2.Controller.LaunchJobRequest, caller: Caller, *, force: bool, task_id: str = ""
+    ) -> str:
+        """`task_id` is the Airflow task that submits, where it is known.
+
+        Raises Draining until an existing job can be replaced, unless forced. May be called again after that."""
         admitted = admission.admit(request, caller, self.table, self.workers)
         existing = self.table.get(admitted.name.job_id)
         if existing is not None:
@@ -70,12 +78,16 @@ class Engine:
                 raise Draining(existing.job_id)
         files = admission.store(admitted, self._blobs)
         if existing is not None:
+            self.endpoints.forget([existing, *self.table.descendants(existing)])
             self.table.remove(existing)
         job = admission.record(admitted, files, self.table.next_submitted_ms(self.now_ms()))
         self.table.add(job)
+        self.submissions.append(submission_of(request, job.job_id, task_id))
+        self.script.submitted(job.job_id, job.submitted_ms, task_id, self._clock())
         return job.job_id
 
     def terminate(self, job: Job) -> None:
+        self.endpoints.forget([job, *self.table.descendants(job)])
         self._apply(job, transitions.terminate(job, "Terminated by user", self.now_ms()))
 
     def preempt(self, job: Job, task: Task, by: str) -> None:
@@ -226,7 +238,7 @@ class Engine:
             for task in (task for job in jobs for task in job.tasks):
                 # A task that ran before keeps saying that it is being retried.
                 if task.task_id in plan.reasons and not task.attempts:
-                    task.pending_reason = plan.reasons[task.task_id]
+                    task.pending_reason = self._scripted_reason(task) or plan.reasons[task.task_id]
             self._evict([job for job in jobs if not self._is_held_back(job)], workers)
         except TypeError as error:
             # A constraint that cannot be evaluated stops placement for everybody until its job is gone.
@@ -267,6 +279,11 @@ class Engine:
             return False
         outcome = self._scripted_outcome(job, len(waiting[0].attempts))
         return outcome is not None and outcome.kind == "pending"
+
+    def _scripted_reason(self, task: Task) -> str:
+        job = self.table.get(task.job_id)
+        outcome = self._scripted_outcome(job, len(task.attempts)) if job is not None else None
+        return outcome.reason if outcome is not None and outcome.kind == "pending" else ""
 
     def _is_kept(self, existing: Job, policy: int) -> bool:
         """True when the existing job is the answer. Raises WireError when it stands in the way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 HIDDEN = "[REDACTED]"
@@ -123,6 +123,21 @@ def redacted(variables: Mapping[str, str]) -> dict[str, str]:
     {'HF_TOKEN': '[REDACTED]', 'MAX_TOKENS': '8', 'NOTE': 'the key is [REDACTED]'}
     """
     return {name: _shown(name, value) for name, value in variables.items()}
+
+
+def without_secrets(variables: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
+    """The variables for their own author, who may see long random-looking values such as paths and hashes.
+
+    Secrets by name or format are hidden, and every value that holds one of `secrets`.
+
+    >>> without_secrets({"HF_TOKEN": "x", "URL": "https://me:pw9@host", "STORE": "/a/b1"}, ["pw9"])
+    {'HF_TOKEN': '[REDACTED]', 'URL': '[REDACTED]', 'STORE': '/a/b1'}
+    """
+    known = [secret for secret in secrets if secret]
+    return {
+        name: HIDDEN if _is_secret(name) or any(each in value for each in known) else _FORMATTED.sub(HIDDEN, value)
+        for name, value in variables.items()
+    }
 
 
 def _shown(name: str, value: str) -> str:

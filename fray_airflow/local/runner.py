@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
+
+from fray_airflow.iris._gen import logging_pb2
+from fray_airflow.iris.callables import FOLDER
+from fray_airflow.logs import RESULT_MARK
 
 from .logs import LogStore
 from .script import Outcome
@@ -98,12 +103,26 @@ class ScriptedRunner:
                 del self._playing[uid]
             elif now >= scripted.began + scripted.outcome.seconds:
                 if scripted.outcome.kind == "exit":
+                    self._deliver(scripted)
                     exits.append(_exit(uid, scripted.outcome))
                     del self._playing[uid]
                 else:
                     events.append(Event(uid, scripted.outcome))
                     scripted.outcome = Outcome.hang()
         return exits, events
+
+    def _deliver(self, scripted: _Scripted) -> None:
+        """What the program would have sent home, in the way that the job asks for it."""
+        run, outcome = scripted.run, scripted.outcome
+        if outcome.exit_code:
+            return
+        if _pushes_result(run.job):
+            envelope = json.dumps({"v": 1, "encoding": "json", "value": outcome.result})
+            entry = logging_pb2.LogEntry(source="result", data=envelope)
+            self._logs.push(logging_pb2.PushLogsRequest(key=f"{run.log_key}.result", entries=[entry]))
+        elif outcome.result is not None and run.task.index == 0:
+            line = RESULT_MARK + json.dumps(outcome.result)
+            self._logs.write(run.log_key, "stdout", line, run.attempt.attempt_id)
 
     def _write_due(self, scripted: _Scripted, now: float) -> None:
         run = scripted.run
@@ -114,6 +133,12 @@ class ScriptedRunner:
         if over and not scripted.stopped:
             for line in scripted.outcome.stderr:
                 self._logs.write(run.log_key, "stderr", line, run.attempt.attempt_id)
+
+
+def _pushes_result(job: Job) -> bool:
+    """Functions and commands whose results are envelopes are told so by a file."""
+    function = json.loads(job.files.get(f"{FOLDER}/callable.json", b"{}"))
+    return bool(function.get("result")) or f"{FOLDER}/result.json" in job.files
 
 
 def exit_error(exit_code: int, last_stderr_line: str) -> str:

@@ -10,15 +10,17 @@ from types import TracebackType
 from typing import Literal, Self
 
 from .access import Access
-from .cluster import SHUTTING_DOWN, LocalCluster
+from .cluster import LocalCluster
 from .connect_server import ConnectServer
 from .environment import LOOPBACK
+from .faults import SHUTTING_DOWN
 from .fleet import Fleet
 from .grpc_server import GrpcServer
 from .logs import LogStore
 from .processes import ProcessRunner
 from .runner import Runner
 from .script import Outcome
+from .submission import Submission
 from .timing import Timing
 
 TICK_SECONDS = 0.05
@@ -45,7 +47,9 @@ class LocalIris:
         role: str = "user",
         timing: Timing | None = None,
         clock: Callable[[], float] = time.time,
+        calling_task: Callable[[], str] = str,
     ) -> None:
+        """`calling_task` tells which Airflow task calls, so that `script` finds its jobs; "" when that is not known."""
         self.fleet = fleet or Fleet.default()
         self._timing = timing or Timing()
         self.cluster = LocalCluster(
@@ -54,6 +58,7 @@ class LocalIris:
             timing=self._timing,
             access=Access(token, user_id, role),
             processes=self._processes if run == "process" else None,
+            calling_task=calling_task,
         )
         self._address = (host, port, connect_port)
         self._grpc: GrpcServer | None = None
@@ -111,8 +116,28 @@ class LocalIris:
         return self.cluster.faults.calls
 
     def script(self, pattern: str, *outcomes: Outcome) -> None:
-        """Outcomes for jobs whose last name component matches the glob `pattern`, in the order they are drawn."""
+        """What becomes of the jobs that fit `pattern`: each attempt of a job takes the next outcome. None: one success.
+
+        `pattern` is the last component of a job's name, or the id of the Airflow task that submits it where that is
+        known (`calling_task`); either may be a glob ("*train*"). The first script that fits and has an outcome left
+        counts. May be called again, for more. An attempt that none is left for does what it would without a script.
+        """
         self.cluster.script(pattern, *outcomes)
+
+    def allow_others(self) -> None:
+        """Jobs that no script has an outcome for are welcome: `complaints` are silent about them."""
+        self.cluster.allow_others()
+
+    @property
+    def submissions(self) -> list[Submission]:
+        """What was asked of this Iris, in the order in which it accepted it. Refused requests are not among them."""
+        return self.cluster.submissions()
+
+    def complaints(self) -> list[str]:
+        """What did not go as scripted: outcomes and faults that nothing has met, and, where anything is scripted, jobs
+        that no outcome was left for. Empty if all did. The pytest fixture `local_iris` fails its test for them.
+        """
+        return self.cluster.complaints()
 
     def unused_script(self) -> list[str]:
         """Outcomes that nothing has met."""
@@ -126,9 +151,14 @@ class LocalIris:
         """Do the work of the next `times` calls of `method`, and let the caller see `unavailable`."""
         self.cluster.faults.lose_reply(method, times)
 
-    def away(self, polls: int = 1) -> None:
-        """Refuse the next `polls` calls, whatever they are."""
-        self.cluster.faults.refuse("*", "unavailable", polls, SHUTTING_DOWN)
+    def away(self, polls: int = 1, *, seconds: float | None = None, after: float = 0) -> None:
+        """Refuse the next `polls` calls, whatever they are; with `seconds`, all calls for so long instead, from `after`
+        seconds from now on.
+        """
+        if seconds is None:
+            self.cluster.faults.refuse("*", "unavailable", polls, SHUTTING_DOWN)
+        else:
+            self.cluster.faults.be_away(seconds, after)
 
     def preempt(self, task_id: str, by: str = "/other/urgent/0") -> None:
         """Take the VM of a running task away."""

@@ -27,6 +27,7 @@ RESPONSES: dict[str, type[Message]] = {
     "ListWorkers": C.ListWorkersResponse,
     "GetCurrentUser": job_pb2.GetCurrentUserResponse,
     "GetAutoscalerStatus": C.GetAutoscalerStatusResponse,
+    "GetSchedulerState": C.GetSchedulerStateResponse,
     "FetchLogs": logging_pb2.FetchLogsResponse,
     "PushLogs": logging_pb2.PushLogsResponse,
 }

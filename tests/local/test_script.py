@@ -54,8 +54,8 @@ def test_what_was_not_met_is_listed(iris, job):
     iris.launch(job())
     iris.until_ended("/a/j")
     first, second = iris.cluster.unused_script()
-    assert first.startswith("j: Outcome(kind='exit', seconds=0, exit_code=3")
-    assert second.startswith("other: ")
+    assert first == "j: Outcome.fail(exit_code=3)"
+    assert second == "other: Outcome.hang()"
 
 
 def test_a_preemption_by_hand_needs_a_running_task(iris, job):

@@ -53,6 +53,12 @@ class Controller(_message.Message):
     WORKER_SORT_FIELD_WORKER_ID: Controller.WorkerSortField
     WORKER_SORT_FIELD_LAST_HEARTBEAT: Controller.WorkerSortField
     WORKER_SORT_FIELD_DEVICE_TYPE: Controller.WorkerSortField
+    class EndpointAccess(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ENDPOINT_ACCESS_PRIVATE: _ClassVar[Controller.EndpointAccess]
+        ENDPOINT_ACCESS_LINK: _ClassVar[Controller.EndpointAccess]
+    ENDPOINT_ACCESS_PRIVATE: Controller.EndpointAccess
+    ENDPOINT_ACCESS_LINK: Controller.EndpointAccess
     class FederationHandoff(_message.Message):
         __slots__ = ("requester_id", "owner_principal", "submitting_user", "handoff_nonce")
         REQUESTER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -267,4 +273,139 @@ class Controller(_message.Message):
         STATUS_FIELD_NUMBER: _ClassVar[int]
         status: _vm_pb2.AutoscalerStatus
         def __init__(self, status: _Optional[_Union[_vm_pb2.AutoscalerStatus, _Mapping]] = ...) -> None: ...
+    class GetSchedulerStateRequest(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class SchedulerUserBudget(_message.Message):
+        __slots__ = ("user_id", "budget_limit", "budget_spent", "max_band", "effective_band", "utilization_percent")
+        USER_ID_FIELD_NUMBER: _ClassVar[int]
+        BUDGET_LIMIT_FIELD_NUMBER: _ClassVar[int]
+        BUDGET_SPENT_FIELD_NUMBER: _ClassVar[int]
+        MAX_BAND_FIELD_NUMBER: _ClassVar[int]
+        EFFECTIVE_BAND_FIELD_NUMBER: _ClassVar[int]
+        UTILIZATION_PERCENT_FIELD_NUMBER: _ClassVar[int]
+        user_id: str
+        budget_limit: int
+        budget_spent: int
+        max_band: _job_pb2.PriorityBand
+        effective_band: _job_pb2.PriorityBand
+        utilization_percent: float
+        def __init__(self, user_id: _Optional[str] = ..., budget_limit: _Optional[int] = ..., budget_spent: _Optional[int] = ..., max_band: _Optional[_Union[_job_pb2.PriorityBand, str]] = ..., effective_band: _Optional[_Union[_job_pb2.PriorityBand, str]] = ..., utilization_percent: _Optional[float] = ...) -> None: ...
+    class PendingTaskBucket(_message.Message):
+        __slots__ = ("band", "user_id", "job_id", "count", "backend_id")
+        BAND_FIELD_NUMBER: _ClassVar[int]
+        USER_ID_FIELD_NUMBER: _ClassVar[int]
+        JOB_ID_FIELD_NUMBER: _ClassVar[int]
+        COUNT_FIELD_NUMBER: _ClassVar[int]
+        BACKEND_ID_FIELD_NUMBER: _ClassVar[int]
+        band: _job_pb2.PriorityBand
+        user_id: str
+        job_id: str
+        count: int
+        backend_id: str
+        def __init__(self, band: _Optional[_Union[_job_pb2.PriorityBand, str]] = ..., user_id: _Optional[str] = ..., job_id: _Optional[str] = ..., count: _Optional[int] = ..., backend_id: _Optional[str] = ...) -> None: ...
+    class RunningTaskBucket(_message.Message):
+        __slots__ = ("band", "user_id", "worker_id", "job_id", "count", "backend_id")
+        BAND_FIELD_NUMBER: _ClassVar[int]
+        USER_ID_FIELD_NUMBER: _ClassVar[int]
+        WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+        JOB_ID_FIELD_NUMBER: _ClassVar[int]
+        COUNT_FIELD_NUMBER: _ClassVar[int]
+        BACKEND_ID_FIELD_NUMBER: _ClassVar[int]
+        band: _job_pb2.PriorityBand
+        user_id: str
+        worker_id: str
+        job_id: str
+        count: int
+        backend_id: str
+        def __init__(self, band: _Optional[_Union[_job_pb2.PriorityBand, str]] = ..., user_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., job_id: _Optional[str] = ..., count: _Optional[int] = ..., backend_id: _Optional[str] = ...) -> None: ...
+    class GetSchedulerStateResponse(_message.Message):
+        __slots__ = ("user_budgets", "total_pending", "total_running", "pending_buckets", "running_buckets")
+        USER_BUDGETS_FIELD_NUMBER: _ClassVar[int]
+        TOTAL_PENDING_FIELD_NUMBER: _ClassVar[int]
+        TOTAL_RUNNING_FIELD_NUMBER: _ClassVar[int]
+        PENDING_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+        RUNNING_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+        user_budgets: _containers.RepeatedCompositeFieldContainer[Controller.SchedulerUserBudget]
+        total_pending: int
+        total_running: int
+        pending_buckets: _containers.RepeatedCompositeFieldContainer[Controller.PendingTaskBucket]
+        running_buckets: _containers.RepeatedCompositeFieldContainer[Controller.RunningTaskBucket]
+        def __init__(self, user_budgets: _Optional[_Iterable[_Union[Controller.SchedulerUserBudget, _Mapping]]] = ..., total_pending: _Optional[int] = ..., total_running: _Optional[int] = ..., pending_buckets: _Optional[_Iterable[_Union[Controller.PendingTaskBucket, _Mapping]]] = ..., running_buckets: _Optional[_Iterable[_Union[Controller.RunningTaskBucket, _Mapping]]] = ...) -> None: ...
+    class RegisterEndpointRequest(_message.Message):
+        __slots__ = ("name", "address", "task_id", "metadata", "attempt_id", "endpoint_id", "lease_duration", "access")
+        class MetadataEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: str
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        TASK_ID_FIELD_NUMBER: _ClassVar[int]
+        METADATA_FIELD_NUMBER: _ClassVar[int]
+        ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+        ENDPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+        LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
+        ACCESS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        address: str
+        task_id: str
+        metadata: _containers.ScalarMap[str, str]
+        attempt_id: int
+        endpoint_id: str
+        lease_duration: _time_pb2.Duration
+        access: Controller.EndpointAccess
+        def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., task_id: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., attempt_id: _Optional[int] = ..., endpoint_id: _Optional[str] = ..., lease_duration: _Optional[_Union[_time_pb2.Duration, _Mapping]] = ..., access: _Optional[_Union[Controller.EndpointAccess, str]] = ...) -> None: ...
+    class RegisterEndpointResponse(_message.Message):
+        __slots__ = ("endpoint_id", "lease_duration")
+        ENDPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+        LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
+        endpoint_id: str
+        lease_duration: _time_pb2.Duration
+        def __init__(self, endpoint_id: _Optional[str] = ..., lease_duration: _Optional[_Union[_time_pb2.Duration, _Mapping]] = ...) -> None: ...
+    class UnregisterEndpointRequest(_message.Message):
+        __slots__ = ("endpoint_id",)
+        ENDPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+        endpoint_id: str
+        def __init__(self, endpoint_id: _Optional[str] = ...) -> None: ...
+    class ListEndpointsRequest(_message.Message):
+        __slots__ = ("prefix", "exact", "task_ids")
+        PREFIX_FIELD_NUMBER: _ClassVar[int]
+        EXACT_FIELD_NUMBER: _ClassVar[int]
+        TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+        prefix: str
+        exact: bool
+        task_ids: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, prefix: _Optional[str] = ..., exact: bool = ..., task_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    class Endpoint(_message.Message):
+        __slots__ = ("endpoint_id", "name", "address", "task_id", "metadata", "access", "peer_id")
+        class MetadataEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: str
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+        ENDPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        TASK_ID_FIELD_NUMBER: _ClassVar[int]
+        METADATA_FIELD_NUMBER: _ClassVar[int]
+        ACCESS_FIELD_NUMBER: _ClassVar[int]
+        PEER_ID_FIELD_NUMBER: _ClassVar[int]
+        endpoint_id: str
+        name: str
+        address: str
+        task_id: str
+        metadata: _containers.ScalarMap[str, str]
+        access: Controller.EndpointAccess
+        peer_id: str
+        def __init__(self, endpoint_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., task_id: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., access: _Optional[_Union[Controller.EndpointAccess, str]] = ..., peer_id: _Optional[str] = ...) -> None: ...
+    class ListEndpointsResponse(_message.Message):
+        __slots__ = ("endpoints",)
+        ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+        endpoints: _containers.RepeatedCompositeFieldContainer[Controller.Endpoint]
+        def __init__(self, endpoints: _Optional[_Iterable[_Union[Controller.Endpoint, _Mapping]]] = ...) -> None: ...
     def __init__(self) -> None: ...
