@@ -7,12 +7,13 @@ the autoscaler still calls booting may be in use already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fray_airflow.devices import CpuConfig, TpuConfig
 from fray_airflow.errors import InvalidSpecError
+from fray_airflow.gangs import level_advice
 from fray_airflow.resources import ANY_REGION, ResourceConfig
 from fray_airflow.scaling import GROWING, Demand, Scaling, ScalingGroup
 from fray_airflow.status import Worker
@@ -142,7 +143,7 @@ class _Count:
         if ahead:
             parts.append(f"jobs that wait already want {ahead} more")
         if left < wanted:
-            parts += self._growth(growing, registered)
+            parts += [*self._without_level(), *self._growth(growing, registered)]
         return Capacity(wanted, left, headroom, "; ".join(parts))
 
     def _counted(self) -> tuple[int, str, int]:
@@ -171,6 +172,12 @@ class _Count:
             together = self._shared(self.gang_level, places)
             return config.replicas, f"hosts for {gpus} under one {self.gang_level}", max(together.values(), default=0)
         return config.replicas, f"places for {gpus}", sum(places.values())
+
+    def _without_level(self) -> Iterator[str]:
+        """Whether the gang would wait for a level that none of its machines has."""
+        level = self.gang_level if self.config.device.kind == "gpu" else ""
+        if level and self.suited and not any(level in worker.attributes for worker in self.suited):
+            yield level_advice(level, self.suited).rstrip(".")
 
     def _shared(self, level: str, places: Mapping[str, int]) -> Counter[Any]:
         """Free machines per value of an attribute."""

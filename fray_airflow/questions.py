@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from fray_airflow.capacity import Capacity
 from fray_airflow.errors import PASSING_CODES, FrayError, InvalidSpecError, IrisError, IrisUnavailableError
+from fray_airflow.gangs import level_fault
 from fray_airflow.lifecycle.placed import Placed, ended, placed_of
 from fray_airflow.plain import resource_config_from
 from fray_airflow.states import JobState
@@ -106,10 +107,13 @@ class CapacityQuestion:
 
     resource_config: Any
     allow_scale_up: bool = True
+    gpu_gang_level: str | None = None
 
     def steps(self, now: datetime) -> Generator[Call, Any, Look]:
+        if fault := level_fault(self.gpu_gang_level):
+            raise InvalidSpecError("IrisCapacitySensor", [fault])
         config = resource_config_from(self.resource_config)
-        found: Capacity = yield lambda client: client.capacity(config)
+        found: Capacity = yield lambda client: client.capacity(config, gpu_gang_level=self.gpu_gang_level)
         if not found.possible:
             return Look(failure=f"Waiting will not help: {found.text}.")
         enough = found.fits if self.allow_scale_up else found.free >= found.wanted

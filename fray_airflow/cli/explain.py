@@ -6,7 +6,6 @@ import shlex
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from fray_airflow.cli.command import add_command
 from fray_airflow.cli.exits import CommandError, Exit
 from fray_airflow.cli.fit import fit_of
 from fray_airflow.cli.output import show, show_json
+from fray_airflow.gangs import level_fault
 from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig, JobRequest
 from fray_airflow.resources import ANY_REGION
 
@@ -38,7 +38,17 @@ _FIELDS = {
 }
 """Options, and which argument of a ResourceConfig or its builders each is."""
 
-_ONLY_SPEC = ("tpu", *_FIELDS, "command", "name", "env", "secret", "max_retries_failure", "max_retries_preemption")
+_ONLY_SPEC = (
+    "tpu",
+    *_FIELDS,
+    "gpu_gang_level",
+    "command",
+    "name",
+    "env",
+    "secret",
+    "max_retries_failure",
+    "max_retries_preemption",
+)
 
 
 def add(commands: Commands) -> None:
@@ -55,6 +65,7 @@ def _add_spec(spec: Any) -> None:
     spec.add_argument("--slices", metavar="N", help="of the TPU type (default: 1)")
     spec.add_argument("--gpu", metavar="MODEL", help="H100, say")
     spec.add_argument("--count", metavar="N", help="GPUs per replica (default: 1)")
+    spec.add_argument("--gpu-gang-level", metavar="NAME", help="what the hosts of several replicas must share")
     spec.add_argument("--cpu", metavar="CORES", help="per replica")
     spec.add_argument("--ram", metavar="SIZE", help="per replica: 16g, say")
     spec.add_argument("--disk", metavar="SIZE", help="per replica")
@@ -81,7 +92,8 @@ def run(options: Namespace) -> int:
     else:
         with client_for(options) as client:
             sender = {"user": client.user(), "gpu_gang_level": client.options.gpu_gang_level}
-            explained = replace(explainer.explain(**sender), fit=fit_of(explainer.job.resources, client))
+            fit = fit_of(explainer.job.resources, client, gpu_gang_level=explainer.gpu_gang_level)
+            explained = replace(explainer.explain(**sender), fit=fit)
     if options.json:
         show_json(explained.to_json())
     else:
@@ -91,10 +103,14 @@ def run(options: Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Explainer:
-    """`explain` takes what an Iris or a connection adds: the user, and the level of GPU gangs."""
+    """`explain` takes what an Iris or a connection adds: the user, and the level of GPU gangs.
+
+    gpu_gang_level: the job's own, which goes before that.
+    """
 
     job: JobRequest
     explain: Callable[..., Explanation]
+    gpu_gang_level: str | None = None
 
 
 def _explainer(options: Namespace) -> _Explainer:
@@ -134,7 +150,14 @@ def _spec(options: Namespace) -> _Explainer:
         max_task_failures=retries * resources.replicas,
         max_retries_preemption=_count(options, "max_retries_preemption", DEFAULT_MAX_RETRIES_PREEMPTION),
     )
-    return _Explainer(job, partial(explain, job))
+    level = options.gpu_gang_level
+    if fault := level_fault(level):
+        raise CommandError(fault)
+
+    def explain_spec(*, gpu_gang_level: str | None = None, **sender: Any) -> Explanation:
+        return explain(job, gpu_gang_level=level or gpu_gang_level, **sender)
+
+    return _Explainer(job, explain_spec, level)
 
 
 def _task(options: Namespace) -> _Explainer:
@@ -142,7 +165,7 @@ def _task(options: Namespace) -> _Explainer:
 
     task = read_task(options.dag_file, options.task, options.dag)
     # After the DAG file, which has loaded Airflow with its logs out of the way.
-    from fray_airflow.operators.explain import explain_operator, first_instance, job_of
+    from fray_airflow.operators.explain import explain_operator, first_instance, job_of, known_gang_level
 
     operator, mapped_over = first_instance(task)
     note = {"the task": f"mapped over {mapped_over}; its first instance is shown"} if mapped_over else {}
@@ -151,7 +174,7 @@ def _task(options: Namespace) -> _Explainer:
         explained = explain_operator(operator, **sender)
         return replace(explained, unrendered={**note, **explained.unrendered})
 
-    return _Explainer(job_of(operator), explain)
+    return _Explainer(job_of(operator), explain, known_gang_level(operator))
 
 
 def _words(command: str | None) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from fray_airflow.iris.explanation import Fit
 
 
-def fit_of(resources: ResourceConfig, client: IrisClient) -> Fit:
+def fit_of(resources: ResourceConfig, client: IrisClient, *, gpu_gang_level: str | None = None) -> Fit:
     """Unknown where the shape cannot be counted, or the cluster does not let us look."""
     from fray_airflow.iris.explanation import Fit
 
     try:
-        capacity = client.capacity(resources)
+        capacity = client.capacity(resources, gpu_gang_level=gpu_gang_level)
     except IrisUnavailableError:
         raise
     except (InvalidSpecError, IrisError) as error:

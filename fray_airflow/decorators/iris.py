@@ -13,13 +13,11 @@ from fray_airflow.errors import InvalidSpecError
 from fray_airflow.exceptions import for_airflow
 from fray_airflow.job import Entrypoint
 from fray_airflow.operators import IrisSubmitJobOperator
+from fray_airflow.operators.observing import JOB_FACTS_KEY
 from fray_airflow.results import MAX_RESULT_BYTES, ResultOptions
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-JOB_FACTS_KEY = "iris_job"
-"""The XCom that holds what IrisSubmitJobOperator returns of a job, without the result."""
 
 
 class _IrisDecoratedOperator(DecoratedOperator, IrisSubmitJobOperator):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fray_airflow.errors import InvalidSpecError
+from fray_airflow.gangs import level_fault
 from fray_airflow.units import parse_duration
 
 
@@ -120,6 +121,13 @@ def _text(value: Any) -> str:
     return value.strip()
 
 
+def _gang_level(value: Any) -> str:
+    level = _text(value)
+    if fault := level_fault(level):
+        raise ValueError(fault)
+    return level
+
+
 def _seconds(value: Any) -> float:
     return parse_duration(value).total_seconds()
 
@@ -143,7 +151,7 @@ EXTRAS: dict[str, Callable[[Any], Any]] = {
     "log_target": _text,
     "headers": _headers,
     "proxy_authorization": _text,
-    "gpu_gang_level": _text,
+    "gpu_gang_level": _gang_level,
     "deployment": _text,
     "dashboard_url": _text,
 }

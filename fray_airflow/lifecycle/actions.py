@@ -66,6 +66,16 @@ class ReadWorkers:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadBands:
+    """In which priority bands the jobs of a launch run. What their requests say is what was asked for."""
+
+    job_ids: tuple[str, ...]
+
+    def on(self, client: Any) -> Any:
+        return client.bands(self.job_ids)
+
+
+@dataclass(frozen=True, slots=True)
 class ReadLogs:
     cursor: LogCursor
 
@@ -118,5 +128,5 @@ class Finish:
     error: IrisError | None = None
 
 
-Call = LookUp | ReadStatus | ReadTasks | ReadWorkers | ReadLogs | ReadTail | ReadResult | Terminate
+Call = LookUp | ReadStatus | ReadTasks | ReadWorkers | ReadBands | ReadLogs | ReadTail | ReadResult | Terminate
 Action = Call | Submit | Wait | Finish

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fray_airflow.errors import SubmissionRejectedError
 from fray_airflow.lifecycle.ends import first_failure
 from fray_airflow.lifecycle.plan import Plan
+from fray_airflow.lifecycle.report import chip_seconds
 from fray_airflow.lifecycle.rounds import LAST_ROUND
 from fray_airflow.lifecycle.seen import Seen, Stop
 from fray_airflow.states import JobState
@@ -14,6 +16,15 @@ from fray_airflow.states import JobState
 
 def advance(plan: Plan, seen: Seen, now: datetime) -> Seen | None:
     """What is known at the start of the next launch of this try; None if there is none to come."""
+    further = _following(plan, seen, now)
+    if further is None:
+        return None
+    # A refused job has not run.
+    spent = chip_seconds(plan, seen, now) if seen.job_id else seen.round.chip_seconds
+    return replace(further, round=replace(further.round, chip_seconds=spent))
+
+
+def _following(plan: Plan, seen: Seen, now: datetime) -> Seen | None:
     if not plan.has_rounds or seen.round.number == LAST_ROUND or seen.stop in (Stop.KILLED, Stop.DEADLINE):
         return None
     if isinstance(seen.failed, SubmissionRejectedError):

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from fray_airflow.lifecycle.actions import Action, Finish, ReadLogs
+from fray_airflow.lifecycle.facts import launch_facts
 from fray_airflow.lifecycle.learn import learn
 from fray_airflow.lifecycle.log_rate import LogRate
 from fray_airflow.lifecycle.log_view import LogView
@@ -17,6 +18,7 @@ from fray_airflow.lifecycle.seen import Seen, Stop
 from fray_airflow.lifecycle.slices import Calls, calls_of, jobs_of
 from fray_airflow.lifecycle.step import step
 from fray_airflow.lifecycle.story import story
+from fray_airflow.lifecycle.tally import Tally
 from fray_airflow.logs import LogPage
 
 VERSION = 1
@@ -40,9 +42,11 @@ class Conversation:
         clock: Callable[[], datetime],
         tell: Tell,
         counts: Mapping[str, int] | None = None,
+        tally: Tally = Tally(),  # noqa: B008  # frozen
     ) -> None:
         self.plan = plan
         self.seen = seen
+        self.tally = tally
         self._clock = clock
         self._tell = tell
         self._stop: Stop | None = None
@@ -107,7 +111,12 @@ class Conversation:
 
     def to_json(self) -> dict[str, Any]:
         """Everything that another driver needs to go on, as one plain JSON value."""
-        return {"v": VERSION, "plan": self.plan.to_json(), "seen": self.seen.to_json(), "lines": self._line_counts()}
+        plan, seen, tally = self.plan.to_json(), self.seen.to_json(), self.tally.to_json()
+        return {"v": VERSION, "plan": plan, "seen": seen, "lines": self._line_counts(), "tally": tally}
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the launch now; see `launch_facts`."""
+        return launch_facts(self.plan, self.seen, self.tally)
 
     @staticmethod
     def resume(value: Mapping[str, Any], *, clock: Callable[[], datetime], tell: Tell) -> Conversation:
@@ -117,6 +126,7 @@ class Conversation:
             clock=clock,
             tell=tell,
             counts=value.get("lines"),
+            tally=Tally.from_json(value.get("tally") or {}),
         )
 
     def reading(self) -> dict[str, Any]:
@@ -135,5 +145,6 @@ class Conversation:
         return replace(stopped, terminated=True) if self._terminated and seen.job_id else stopped
 
     def _told(self, before: Seen) -> None:
+        self.tally = self.tally.after(before, self.seen)
         for level, text in story(before, self.seen):
             self._tell(level, text)

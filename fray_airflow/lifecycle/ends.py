@@ -16,7 +16,7 @@ from fray_airflow.errors import (
 from fray_airflow.lifecycle.actions import TAIL_LINES, Finish
 from fray_airflow.lifecycle.delivery import not_delivered
 from fray_airflow.lifecycle.plan import Plan
-from fray_airflow.lifecycle.report import report
+from fray_airflow.lifecycle.report import preemption_count, report
 from fray_airflow.lifecycle.seen import Seen
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import AttemptStatus, JobStatus, TaskStatus
@@ -36,10 +36,11 @@ class Failure:
     attempt: int = 0
 
 
-def first_failure(tasks: tuple[TaskStatus, ...]) -> Failure | None:
+def first_failure(tasks: tuple[TaskStatus, ...], ended: datetime | None = None) -> Failure | None:
     """By time of its end. Replicas that were only taken down with others do not count.
 
     What a later attempt made good is no cause: earlier attempts count only where no replica's last one failed.
+    `ended` is the end of the job, for an attempt that Iris stopped and whose process is not gone yet.
     """
     last = [(task.index, _attempts(task)[-1]) for task in tasks]
     every = [(task.index, attempt) for task in tasks for attempt in _attempts(task)]
@@ -47,7 +48,7 @@ def first_failure(tasks: tuple[TaskStatus, ...]) -> Failure | None:
     if not failed:
         return None
     replica, attempt = min(failed, key=lambda each: (each[1].finished_at or _FOREVER, each[0]))
-    return Failure(replica, attempt.exit_code, attempt.error, _seconds(attempt), attempt.attempt_id)
+    return Failure(replica, attempt.exit_code, attempt.error, _seconds(attempt, ended), attempt.attempt_id)
 
 
 def _failed(attempts: list[tuple[int, AttemptStatus]]) -> list[tuple[int, AttemptStatus]]:
@@ -66,7 +67,7 @@ def end_of(plan: Plan, seen: Seen) -> Finish:
 
 
 def _error(plan: Plan, seen: Seen, status: JobStatus) -> IrisError:
-    failure = first_failure(seen.tasks)
+    failure = first_failure(seen.tasks, status.finished_at)
     kind, text = _cause(plan, seen, status, failure)
     return kind(
         f"{status.job_id} {text}{_raised(seen, failure) or _tail(seen, failure)}",
@@ -91,7 +92,7 @@ def _cause(plan: Plan, seen: Seen, status: JobStatus, failure: Failure | None) -
             return JobKilledError, "was KILLED by somebody outside Airflow. Clear the task to run it again."
         case JobState.WORKER_FAILED:
             return JobPreemptedError, (
-                f"lost its machines {status.preemption_count} times, more than its budget allows: {status.error}. "
+                f"lost its machines {preemption_count(seen)} times, more than its budget allows: {status.error}. "
                 "Raise max_retries_preemption, or ask for machines that are not preemptible."
             )
         case JobState.UNSCHEDULABLE:
@@ -153,7 +154,6 @@ def _attempts(task: TaskStatus) -> tuple[AttemptStatus, ...]:
     )
 
 
-def _seconds(attempt: AttemptStatus) -> float:
-    if attempt.started_at is None or attempt.finished_at is None:
-        return 0.0
-    return (attempt.finished_at - attempt.started_at).total_seconds()
+def _seconds(attempt: AttemptStatus, ended: datetime | None) -> float:
+    end = attempt.finished_at or ended
+    return (end - attempt.started_at).total_seconds() if attempt.started_at and end else 0.0

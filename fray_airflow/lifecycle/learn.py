@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from fray_airflow.errors import PASSING_CODES, IrisError, IrisUnavailableError, JobExistsError, JobNotFoundError
+from fray_airflow.gangs import level_advice, missing_level
 from fray_airflow.lifecycle.actions import (
     Action,
     LookUp,
+    ReadBands,
     ReadLogs,
     ReadResult,
     ReadStatus,
@@ -23,7 +25,7 @@ from fray_airflow.lifecycle.actions import (
     Wait,
 )
 from fray_airflow.lifecycle.claim import round_of
-from fray_airflow.lifecycle.seen import LOGS, SETBACK, STATUS, TASKS, WORKERS, Seen
+from fray_airflow.lifecycle.seen import BANDS, LOGS, SETBACK, STATUS, TASKS, WORKERS, Seen
 from fray_airflow.logs import LogCursor, LogPage, find_result
 from fray_airflow.results import read_envelope
 from fray_airflow.states import TaskState
@@ -37,7 +39,7 @@ def learn(seen: Seen, action: Action, reply: Any, now: datetime) -> Seen:
     """What is known after `action` brought `reply`, which is an IrisError if it failed."""
     if isinstance(reply, IrisError):
         return _error(seen, action, reply, now)
-    answered = replace(seen, away_since=None, back_at=now if seen.away_since else seen.back_at)
+    answered = replace(seen, away_since=None, back_at=now) if seen.away_since else seen
     match action:
         case LookUp(job_id):
             return replace(_reached(seen), found={**seen.found, job_id: reply})
@@ -50,7 +52,10 @@ def learn(seen: Seen, action: Action, reply: Any, now: datetime) -> Seen:
         case ReadWorkers():
             workers = {**seen.workers, **{worker.worker_id: worker for worker in reply}}
             places = _places(seen.tasks, workers) or seen.places
-            return replace(answered, workers=workers, places=places, due=seen.due - {WORKERS})
+            advice = _advice(seen, reply)
+            return replace(answered, workers=workers, places=places, advice=advice, due=seen.due - {WORKERS})
+        case ReadBands():
+            return replace(answered, bands=reply, due=seen.due - {BANDS})
         case ReadLogs():
             return _logs(answered, reply)
         case ReadTail():
@@ -96,13 +101,16 @@ def _status(seen: Seen, status: JobStatus, now: datetime) -> Seen:
     changed = before is None or (before.state, before.task_state_counts) != (status.state, status.task_state_counts)
     finished = status.state.finished
     stale = seen.stale or changed or finished
+    hopeless = not finished and missing_level(status.pending_reason)
     due = seen.due - {STATUS} | {LOGS} | ({TASKS} if stale else set())
+    due |= {WORKERS} if hopeless and not seen.advice else set()
     submitted = status.submitted_at
     return replace(
         seen,
         status=status,
         due=due,
         stale=stale,
+        advice=seen.advice if hopeless else "",
         pages=0,
         missing_since=None,
         since=submitted if seen.adopted and submitted else seen.since,
@@ -121,11 +129,15 @@ def _tasks(seen: Seen, tasks: tuple[TaskStatus, ...], now: datetime) -> Seen:
     placed = bool(tasks) and all(there)
     running = bool(tasks) and all(_has_run(task) for task in tasks)
     new = {task.worker_id for task in tasks if task.worker_id} - seen.workers.keys()
+    several = seen.status is not None and len(seen.status.slices) > 1 and seen.bands is None
+    # Iris counts only what runs: not yet what is being built, though that has begun.
+    runs = all(task.state is TaskState.RUNNING for task in tasks)
+    due = ({WORKERS} if new else set()) | ({BANDS} if several and runs else set())
     return replace(
         seen,
         tasks=tasks,
         stale=False,
-        due=seen.due - {TASKS} | ({WORKERS} if new else set()),
+        due=seen.due - {TASKS} | due,
         places=_places(tasks, seen.workers) or seen.places,
         setbacks={**seen.setbacks, **_setbacks(tasks)},
         placed_at=seen.placed_at or (now if placed else None),
@@ -178,6 +190,8 @@ def _error(seen: Seen, action: Action, error: IrisError, now: datetime) -> Seen:
             return replace(seen, asked=seen.asked | {replica}, unread=error)
         case ReadWorkers():
             return replace(seen, due=seen.due - {WORKERS})
+        case ReadBands():
+            return replace(seen, bands={}, due=seen.due - {BANDS})
         case Terminate(job_id) if isinstance(error, JobNotFoundError) and job_id != seen.job_id:
             return replace(seen, found={**seen.found, job_id: None})
         case Terminate() if isinstance(error, JobNotFoundError):
@@ -205,6 +219,11 @@ def _setbacks(tasks: tuple[TaskStatus, ...]) -> dict[int, int]:
         for task in tasks
     }
     return {replica: attempt for replica, attempt in latest.items() if attempt >= 0}
+
+
+def _advice(seen: Seen, workers: Iterable[Worker]) -> str:
+    level = missing_level(seen.status.pending_reason) if seen.status else ""
+    return level_advice(level, workers) if level and not seen.advice else seen.advice
 
 
 def _places(tasks: tuple[TaskStatus, ...], workers: Mapping[str, Worker]) -> dict[str, int]:

@@ -25,13 +25,14 @@ class Rung:
 
     slices: jobs of one gang each, that stand or fall together; 1 for an ordinary job.
     replicas: of all slices. chips_per_replica: 0 for CPUs.
-    name: what the log calls it.
+    name: what the log calls it. device: the TPU type, GPU model, or "cpu"; "" from an older writer.
     """
 
     replicas: int = 1
     chips_per_replica: int = 0
     slices: int = 1
     name: str = ""
+    device: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in Rung.__dataclass_fields__}
@@ -47,6 +48,7 @@ class Round:
 
     failures, preemptions: how often the slices were launched again after one failed, or lost its machines.
     holds: how often slices were given back because others did not come.
+    chip_seconds: what the launches before this one have cost; here, since the next driver finds it with the job.
     """
 
     number: int = 0
@@ -54,9 +56,10 @@ class Round:
     failures: int = 0
     preemptions: int = 0
     holds: int = 0
+    chip_seconds: float = 0.0
 
     def next_rung(self) -> Round:
-        return Round(self.number + 1, self.rung + 1)
+        return Round(self.number + 1, self.rung + 1, chip_seconds=self.chip_seconds)
 
     def after_failure(self) -> Round:
         return replace(self, number=self.number + 1, failures=self.failures + 1)
@@ -76,12 +79,15 @@ class Round:
         share = int(hashlib.sha256(f"{salt}{self.number}".encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
         return timedelta(seconds=_SHORTEST_REST + share * (longest - _SHORTEST_REST))
 
-    def to_json(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int | float]:
         return {name: getattr(self, name) for name in Round.__dataclass_fields__}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Round:
-        return Round(**{name: int(value[name]) for name in Round.__dataclass_fields__ if name in value})
+        counts = {
+            name: int(value[name]) for name in ("number", "rung", "failures", "preemptions", "holds") if name in value
+        }
+        return Round(**counts, chip_seconds=float(value.get("chip_seconds", 0)))
 
     def to_text(self) -> str:
         return json.dumps(self.to_json())

@@ -15,7 +15,7 @@ from fray_airflow.results import Envelope
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import JobStatus, TaskStatus, Worker
 
-STATUS, TASKS, WORKERS, LOGS = "status", "tasks", "workers", "logs"
+STATUS, TASKS, WORKERS, BANDS, LOGS = "status", "tasks", "workers", "bands", "logs"
 
 SETBACK = (TaskState.FAILED, TaskState.WORKER_FAILED, TaskState.PREEMPTED)
 """How an attempt ends that people want to know of; replicas taken down with others only follow."""
@@ -41,7 +41,9 @@ class Seen:
     job_id: the job that is ours now. since: when we submitted it, or when its submitter did.
     placed_at, running_at: when all replicas were first seen placed, and running or beyond.
     partial_since: since when some slices are placed while others are not.
+    advice: what to do about a gang that no worker can ever take, while its reason for waiting says so.
     stale: the job changed since its replicas were read.
+    bands: by job of a launch with several, in which priority band it ran once all did; read once.
     places, setbacks: where all replicas were last seen; per replica its latest attempt that is known to have failed.
     pages: how many full pages of its log were read since the last look at its state.
     away_since, missing_since: since when no call succeeds; since when the controller does not know the job.
@@ -69,7 +71,9 @@ class Seen:
     tasks: tuple[TaskStatus, ...] = ()
     workers: Mapping[str, Worker] = field(default_factory=dict)
     due: frozenset[str] = frozenset()
+    advice: str = ""
     stale: bool = False
+    bands: Mapping[str, str] | None = None
     places: Mapping[str, int] = field(default_factory=dict)
     setbacks: Mapping[int, int] = field(default_factory=dict)
     cursor: LogCursor | None = None
@@ -123,9 +127,13 @@ class Seen:
             "not_before": _iso(self.not_before),
             "job_id": self.job_id,
             "since": _iso(self.since),
+            "away_since": _iso(self.away_since),
+            "missing_since": _iso(self.missing_since),
             "adopted": self.adopted,
             "state": int(self.status.state) if self.status else 0,
             "pending_reason": self.status.pending_reason if self.status else "",
+            "advice": self.advice,
+            "bands": self.bands,
             "placed_at": _iso(self.placed_at),
             "running_at": _iso(self.running_at),
             "partial_since": _iso(self.partial_since),
@@ -150,8 +158,12 @@ class Seen:
             not_before=_moment(value.get("not_before")),
             job_id=job_id,
             since=_moment(value.get("since")),
+            away_since=_moment(value.get("away_since")),
+            missing_since=_moment(value.get("missing_since")),
             adopted=bool(value.get("adopted")),
             status=status if job_id else None,
+            advice=str(value.get("advice") or ""),
+            bands=value.get("bands"),
             due=frozenset({STATUS}) if job_id else frozenset(),
             stale=bool(job_id),
             places=dict(value.get("places") or {}),

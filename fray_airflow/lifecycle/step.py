@@ -16,6 +16,7 @@ from fray_airflow.errors import (
 from fray_airflow.lifecycle.actions import (
     Action,
     Finish,
+    ReadBands,
     ReadLogs,
     ReadStatus,
     ReadTail,
@@ -31,7 +32,8 @@ from fray_airflow.lifecycle.delivery import is_awaited, next_result, read_of
 from fray_airflow.lifecycle.ends import end_of, first_failure
 from fray_airflow.lifecycle.learn import adopt
 from fray_airflow.lifecycle.plan import Plan
-from fray_airflow.lifecycle.seen import LOGS, STATUS, TASKS, WORKERS, Seen, Stop
+from fray_airflow.lifecycle.seen import BANDS, LOGS, STATUS, TASKS, WORKERS, Seen, Stop
+from fray_airflow.lifecycle.slices import jobs_of
 from fray_airflow.states import JobState
 from fray_airflow.status import JobStatus
 
@@ -51,7 +53,8 @@ SHORTEST_INTERVAL = 0.5
 def step(plan: Plan, seen: Seen, now: datetime) -> tuple[Seen, Action]:
     """What to do next, and what is known by then. Total: every state of knowledge has an answer."""
     if seen.failed is None and seen.finished_at is None and not seen.terminated:
-        seen = replace(seen, failed=_given_up(plan, seen, now))
+        error = _given_up(plan, seen, now)
+        seen = replace(seen, failed=error) if error else seen
     if seen.failed is not None:
         further = advance(plan, seen, now)
         return step(plan, further, now) if further else (seen, _part(plan, seen, seen.failed))
@@ -104,6 +107,8 @@ def _watch(plan: Plan, seen: Seen, now: datetime) -> Action | Seen:
         return ReadTasks(seen.job_id)
     if WORKERS in seen.due:
         return ReadWorkers()
+    if BANDS in seen.due:
+        return ReadBands(tuple(jobs_of(plan, seen)))
     if LOGS in seen.due and seen.cursor is not None:
         return ReadLogs(seen.cursor)
     if seen.finished_at is None:
@@ -209,6 +214,6 @@ def _why(plan: Plan, seen: Seen, reason: str) -> tuple[type[IrisError], str]:
     before = "".join(f" Before it: {each}." for each in seen.passed)
     return PlacementTimeoutError, (
         f"not all of its {plan.rungs[seen.round.rung].replicas} replicas were placed within {plan.placement_timeout} s "
-        f"(placement_timeout). Iris's last reason: {reason or 'none given'}.{before} Wait longer, or ask for machines "
-        "that are free."
+        f"(placement_timeout). Iris's last reason: {reason or 'none given'}.{before} "
+        + (seen.advice or "Wait longer, or ask for machines that are free.")
     )

@@ -27,6 +27,8 @@ def story(before: Seen, after: Seen) -> Iterator[Line]:
     yield from _told_of_placement(before, after)
     yield from _told_of_attempts(before, after)
     yield from _told_of_state(before, after)
+    if after.advice and after.advice != before.advice:
+        yield logging.WARNING, after.advice
     if after.stop is not before.stop and after.stop is not None:
         yield logging.WARNING, f"Terminating {after.job_id}: {after.stop}."
     yield from _told_of_bands(before, after)
@@ -40,16 +42,22 @@ def _told_of_round(before: Seen, after: Seen) -> Iterator[Line]:
 
 
 def _told_of_bands(before: Seen, after: Seen) -> Iterator[Line]:
-    """A budget of Iris's stamps the jobs of later slices BATCH, and then any other user's first job preempts them."""
+    """A user whose budget is spent gets BATCH for what comes next, and then any other user's first job preempts it.
+
+    The request's echo does not tell: it says what was asked for.
+    """
     status = after.status
-    if status is None or (before.status is not None and before.status.slices):
+    if status is None or not after.bands or before.bands is not None:
         return
-    bands = [each.band for each in status.slices]
-    if "batch" in bands and set(bands) != {"batch"}:
+    asked = {each.job_id: each.band for each in status.slices}
+    lower = [number for number, job in enumerate(asked) if after.bands.get(job) == "batch" != asked[job]]
+    if lower:
+        which = f"slice{'s' if len(lower) > 1 else ''} {', '.join(map(str, lower))}"
         yield (
             logging.WARNING,
-            f"Iris gave the slices the bands {', '.join(bands)}: this user's budget is spent, and jobs of others may "
-            "preempt the slices in batch. Ask for a larger budget (SetUserBudget), or for fewer slices.",
+            f"Iris runs {which} in the band batch instead of {status.slices[lower[0]].band}: this user's budget is "
+            "spent. Jobs of others may preempt what is in batch, and then all slices start again. Ask for a larger "
+            "budget (SetUserBudget), or for fewer slices.",
         )
 
 

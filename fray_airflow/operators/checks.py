@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from fray_airflow.gangs import level_fault
 from fray_airflow.hooks.secrets import check_references
 from fray_airflow.operators.delivery import result_faults
 from fray_airflow.operators.rungs import SLICE_STRATEGIES
@@ -29,6 +30,7 @@ def argument_faults(operator: IrisSubmitJobOperator) -> list[str]:
     return [
         *_unknown_choices(operator),
         *_bad_durations(operator),
+        *([fault] if is_final(operator.gpu_gang_level) and (fault := level_fault(operator.gpu_gang_level)) else []),
         *(
             f"{name}={getattr(operator, name)!r} is not a whole number from 0 on"
             for name in _COUNTS

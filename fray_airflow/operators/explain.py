@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fray_airflow.errors import InvalidSpecError
-from fray_airflow.operators.rungs import describe, rung_job
+from fray_airflow.operators.rungs import describe, fallbacks, rendezvous_seconds, rung_job
 from fray_airflow.operators.spec import BUDGETS, build_job, is_final
 from fray_airflow.plain import resource_config_from
 
@@ -53,13 +53,13 @@ def explain_operator(
     from fray_airflow.iris.launch import read_code
 
     whole = job_of(operator)
-    part = rung_job(whole, operator.slice_strategy or "single_job")
+    part = rung_job(whole, operator.slice_strategy or "single_job", rendezvous_seconds(operator))
     job = part.job
     bundle, files = read_code(job.environment, _folder(operator)) if _is_readable(job.environment) else (None, {})
     return explain(
         job,
         user=user,
-        gpu_gang_level=gpu_gang_level,
+        gpu_gang_level=known_gang_level(operator) or gpu_gang_level,
         bundle=bundle,
         files=files,
         unrendered=dict(_templates(operator)),
@@ -67,11 +67,22 @@ def explain_operator(
     )
 
 
+def known_gang_level(operator: IrisSubmitJobOperator) -> str | None:
+    """The task's own, as far as no template hides it."""
+    level = operator.gpu_gang_level
+    return level if is_final(level) else None
+
+
 def _launches(operator: IrisSubmitJobOperator, job: JobRequest, slices: int) -> Iterator[str]:
     """What comes beside the job that is explained."""
     if slices > 1:
         yield f"This is the job of one of {describe(job.resources)}: {slices} of it are launched and treated as one."
-    for number, choice in enumerate(operator.fallback_resource_configs, start=1):
+        yield (
+            "When one of them fails or loses its machines, all are ended and launched again: after failures up to "
+            f"{job.max_retries_failure} times, after losses up to {job.max_retries_preemption} times."
+        )
+    given = operator.fallback_resource_configs
+    for number, choice in enumerate(fallbacks(operator) if isinstance(given, list | tuple) else (), start=1):
         known = _known_resources(choice)
         name = describe(resource_config_from(known)) if known else "machines that a template names"
         yield f"When it is not placed in placement_timeout, choice {number} follows: {name}."

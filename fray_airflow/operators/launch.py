@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fray_airflow import clock
 from fray_airflow.errors import IrisAuthError, IrisError, IrisUnavailableError, JobNotFoundError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.lifecycle import Action, Conversation, Finish, Plan, Seen, Stop, Submit, Wait
@@ -52,15 +51,20 @@ class Launch:
         self._left = False
         self._renewed = False
         self.talk = (
-            Conversation(plan, Seen(), clock=_now, tell=tell)
+            Conversation(plan, Seen(), clock=clock.now, tell=tell)
             if resumed is None
-            else Conversation.resume(resumed, clock=_now, tell=tell)
+            else Conversation.resume(resumed, clock=clock.now, tell=tell)
         )
 
     @property
     def job_id(self) -> str:
         """ "" until the job is submitted or adopted."""
         return self.talk.seen.job_id
+
+    @property
+    def server(self) -> str:
+        """The controller's host and port."""
+        return self._client.options.target.authority
 
     def run(self, *, leave: Callable[[Action], bool] = lambda _: False) -> Finish | None:
         """Lets the machine run to its end. `leave` may break off before an action; then there is no end."""
@@ -123,15 +127,15 @@ class Launch:
             base=self._base,
             token=action.job.token,
             marks=rung.marks(action) if self.talk.plan.has_rounds else {},
-            gpu_gang_level=self._client.options.gpu_gang_level,
+            gpu_gang_level=rung.gpu_gang_level or self._client.options.gpu_gang_level,
             existing_job_policy=RECREATE if action.replace else ERROR,
         )
         return self._client.launch(request)
 
     def _pause(self, seconds: float) -> None:
         """In slices, since a signal does not cut a sleep short, and with jitter, so that many tasks spread out."""
-        until = time.monotonic() + seconds * random.uniform(1 - _JITTER, 1 + _JITTER)
-        while (left := until - time.monotonic()) > 0:
+        until = clock.monotonic() + seconds * random.uniform(1 - _JITTER, 1 + _JITTER)
+        while (left := until - clock.monotonic()) > 0:
             if self._left:
                 raise IrisUnavailableError(
                     f"This worker was told to stop. {self.job_id} goes on, and the next try of this task adopts it.",
@@ -139,7 +143,7 @@ class Launch:
                 )
             if self.talk.is_interrupted:
                 return
-            time.sleep(min(left, _SLICE_SECONDS))
+            clock.sleep(min(left, _SLICE_SECONDS))
 
 
 def _was_told(client: IrisClient, job_id: str) -> bool:
@@ -149,7 +153,3 @@ def _was_told(client: IrisClient, job_id: str) -> bool:
     except JobNotFoundError:
         return False
     return True
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

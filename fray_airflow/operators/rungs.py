@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fray_airflow.devices import CpuConfig, TpuConfig
 from fray_airflow.errors import InvalidSpecError
 from fray_airflow.identity import name_at
-from fray_airflow.job import JobRequest
+from fray_airflow.job import JobRequest, Rendezvous
 from fray_airflow.lifecycle import ROUND_ENV, Rung, Submit
 from fray_airflow.operators.per_rung import Render, RungFacts, on_rung
-from fray_airflow.operators.spec import build_job
+from fray_airflow.operators.spec import BUDGETS, build_job
 from fray_airflow.plain import resource_config_from
 from fray_airflow.resources import ResourceConfig
+from fray_airflow.units import parse_duration
 
 if TYPE_CHECKING:
     from fray_airflow.operators.submit_job import IrisSubmitJobOperator
@@ -26,13 +27,20 @@ SLICE_INDEX_ENV = "FRAY_AIRFLOW_SLICE_INDEX"
 SLICE_COUNT_ENV = "FRAY_AIRFLOW_SLICE_COUNT"
 SLICE_JOBS_ENV = "FRAY_AIRFLOW_SLICE_JOBS"
 
+START_SECONDS = 1800.0
+"""How much later than others a slice may start that was placed in time: images and environments take their time."""
+
 
 @dataclass(frozen=True, slots=True)
 class RungJob:
-    """job: what is submitted, for each slice where there are several. rung: what the machine has to know of it."""
+    """job: what is submitted, for each slice where there are several. rung: what the machine has to know of it.
+
+    gpu_gang_level: the author's; None leaves it to the connection.
+    """
 
     job: JobRequest
     rung: Rung
+    gpu_gang_level: str | None = None
 
     def request(self, action: Submit) -> JobRequest:
         """The job under its name."""
@@ -53,11 +61,24 @@ class RungJob:
         }
 
 
-def rung_job(job: JobRequest, slice_strategy: str | None) -> RungJob:
-    """Raises InvalidSpecError for slices that Iris would never place as one job, unless the strategy says how."""
+def rendezvous_seconds(operator: IrisSubmitJobOperator) -> float | None:
+    """How long the tasks of a slice wait for those of the others; None if they do not.
+
+    Longer than the launch itself keeps slices for others, which ends them without a failure.
+    """
+    if not operator.slice_rendezvous:
+        return None
+    return parse_duration(operator.hold_timeout).total_seconds() + START_SECONDS
+
+
+def rung_job(job: JobRequest, slice_strategy: str | None, rendezvous_seconds: float | None = None) -> RungJob:
+    """Raises InvalidSpecError for slices that Iris would never place as one job, unless the strategy says how.
+
+    With `rendezvous_seconds` the slices' jobs find each other before they begin.
+    """
     resources, slices = job.resources, job.resources.slice_count()
     chips = resources.device.chip_count()
-    rung = Rung(job.replica_count, chips, 1, describe(resources))
+    rung = Rung(job.replica_count, chips, 1, describe(resources), RungFacts(0, resources).device)
     if slices == 1 or slice_strategy == "single_job" or (slice_strategy is None and _single_vm(resources)):
         return RungJob(job, rung)
     if slice_strategy is None:
@@ -70,9 +91,12 @@ def rung_job(job: JobRequest, slice_strategy: str | None) -> RungJob:
             ],
         )
     # Iris would start a slice again alone, while the others wait for it in vain: the launch restarts as a whole.
+    tasks = resources.replicas // slices
+    meeting = None if rendezvous_seconds is None else Rendezvous(tasks, rendezvous_seconds)
     part = replace(
         job,
-        resources=replace(resources, replicas=resources.replicas // slices),
+        entrypoint=replace(job.entrypoint, rendezvous=meeting),
+        resources=replace(resources, replicas=tasks),
         replicas=None,
         max_retries_failure=0,
         max_retries_preemption=0,
@@ -86,28 +110,52 @@ def _single_vm(resources: ResourceConfig) -> bool:
     return isinstance(resources.device, TpuConfig) and resources.device.vm_count() == 1
 
 
-def build_rungs(operator: IrisSubmitJobOperator, render: Render, **shared: Any) -> list[RungJob]:
+def build_rungs(operator: IrisSubmitJobOperator, render: Render, secrets: Mapping[str, str]) -> list[RungJob]:
     """What is submitted for each choice of machines. Raises InvalidSpecError.
 
-    `render` is for what had to wait until the rung is known; `shared` is what `build_job` takes for all of them.
+    `render` is for what had to wait until the rung is known.
     """
     rungs = []
-    for number, choice in enumerate([operator.resource_config, *operator.fallback_resource_configs]):
+    for number, choice in enumerate([operator.resource_config, *fallbacks(operator)]):
         facts = RungFacts(number, _resources(choice, number))
         job = build_job(
             resource_config=facts.resources,
             command=on_rung(operator.command, facts, render),
             environment=on_rung(operator.environment, facts, render),
-            **shared,
+            entrypoint=operator._entrypoint,
+            result=operator._asked_result(),
+            secrets=secrets,
+            secrets_as_env=operator.secrets_as_env,
+            name=operator.job_name,
+            budgets={name: getattr(operator, argument) for argument, name in BUDGETS.items()},
         )
-        rungs.append(rung_job(job, operator.slice_strategy))
+        part = rung_job(job, operator.slice_strategy, rendezvous_seconds(operator))
+        rungs.append(replace(part, gpu_gang_level=operator.gpu_gang_level))
     _check_ladder(operator, rungs)
     return rungs
+
+
+def fallbacks(operator: IrisSubmitJobOperator) -> list[Any]:
+    """The choices after the first, as they were given. Raises InvalidSpecError."""
+    given = operator.fallback_resource_configs
+    if given is None:
+        return []
+    if not isinstance(given, list | tuple):
+        what = f"fallback_resource_configs={given!r} is no list; write [...] around a single choice"
+        raise InvalidSpecError("IrisSubmitJobOperator", [what])
+    if not given:
+        what = f"fallback_resource_configs={given!r} holds no choice; leave it out where there is none"
+        raise InvalidSpecError("IrisSubmitJobOperator", [what])
+    return list(given)
 
 
 def _resources(value: Any, number: int) -> ResourceConfig:
     """The machines of one rung. Raises InvalidSpecError that names which of the arguments is faulty."""
     subject = f"fallback_resource_configs[{number - 1}]" if number else "resource_config"
+    if number and value in (None, ""):
+        raise InvalidSpecError(
+            "IrisSubmitJobOperator", [f"{subject}={value!r} names no machines; give a ResourceConfig, or a dict of one"]
+        )
     try:
         return resource_config_from(value or {})
     except InvalidSpecError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralError, TaskDeferralTimeout
 
+from fray_airflow import clock
 from fray_airflow.errors import FrayError, InvalidSpecError, IrisError, IrisUnavailableError
 from fray_airflow.exceptions import for_airflow
 from fray_airflow.from_fray import from_fray
@@ -23,11 +23,13 @@ from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
 from fray_airflow.operators.checks import LEVELS, argument_faults
 from fray_airflow.operators.delivery import asked_options, check_readable, deliver
 from fray_airflow.operators.launch import HURRY_SECONDS, Launch
+from fray_airflow.operators.lineage import LineageMethods, with_parent_run
+from fray_airflow.operators.observing import observed
 from fray_airflow.operators.outlets import tell_outlets
 from fray_airflow.operators.per_rung import Render
 from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
 from fray_airflow.operators.rungs import RungJob, build_rungs
-from fray_airflow.operators.spec import BUDGETS, is_final
+from fray_airflow.operators.spec import is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
 from fray_airflow.results import MAX_RESULT_BYTES, ResultOptions
@@ -46,7 +48,7 @@ _DEFERRAL_SLACK = timedelta(minutes=2)
 """The trigger ends the job at the deadline; Airflow's own timer is there for a trigger that cannot."""
 
 
-class IrisSubmitJobOperator(BaseOperator):
+class IrisSubmitJobOperator(LineageMethods, BaseOperator):
     """Runs a job on Iris and returns facts about it and its result.
 
     A second execution of the same try, and a retry after the worker died, find the job that is there and go on with
@@ -65,6 +67,9 @@ class IrisSubmitJobOperator(BaseOperator):
         max_retries_preemption; "single_job" submits one job all the same. None refuses.
     hold_timeout: how long some slices are kept while others are not placed, before all are given back to others. Ten
         minutes: a slice that has to boot takes several.
+    slice_rendezvous: with "job_per_slice", start command or function when the tasks of all slices have found each
+        other, with the variables MEGASCALE_* and FRAY_AIRFLOW_COORDINATOR_ADDRESS; needs Python in the image. False
+        leaves it to the program.
     entrypoint: instead of command, for a Python function: `Entrypoint.from_callable(f)`.
     environment: an EnvironmentConfig or a dict of its fields; relative paths start at the DAG file's folder.
     result: where the result of a command comes from. "line": the last line of replica 0 that starts with
@@ -87,6 +92,8 @@ class IrisSubmitJobOperator(BaseOperator):
         variable); resolved on the worker, and nowhere else than in the request. secrets_as_env sends them as variables
         of the environment too, for an Iris whose workers deliver no secrets; Iris hides those whose names look secret.
     priority_band: "production", "interactive", "batch" or "system"; None leaves it to Iris.
+    gpu_gang_level: for several replicas with GPUs, the worker attribute that their hosts must share; None takes the
+        connection's, else Fray's choice for the GPU model. Jobs of other kinds do without.
     outage_tolerance: how long the controller may be away before the task fails; the job goes on and the next try
         adopts it. One hour, since an upgrade of a controller takes minutes and a lost watch costs a retry.
     show_logs, log_replica, log_min_level, log_max_lines: which lines of the job the task's log shows: none, one
@@ -114,6 +121,7 @@ class IrisSubmitJobOperator(BaseOperator):
         "processes_per_task",
         "priority_band",
         "ports",
+        "gpu_gang_level",
         "result_uri",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
@@ -135,9 +143,11 @@ class IrisSubmitJobOperator(BaseOperator):
         self,
         *,
         resource_config: ResourceConfig | Mapping[str, Any] | Callable[..., Any] | str | None = None,
-        fallback_resource_configs: Sequence[ResourceConfig | Mapping[str, Any] | Callable[..., Any] | str] = (),
+        fallback_resource_configs: Sequence[ResourceConfig | Mapping[str, Any] | Callable[..., Any] | str]
+        | None = None,
         slice_strategy: str | None = None,
         hold_timeout: timedelta | float = 600,
+        slice_rendezvous: bool = True,
         command: Sequence[str] | str | None = None,
         entrypoint: Entrypoint | None = None,
         environment: EnvironmentConfig | Mapping[str, Any] | None = None,
@@ -158,6 +168,7 @@ class IrisSubmitJobOperator(BaseOperator):
         processes_per_task: int | str = 1,
         priority_band: str | None = None,
         ports: Sequence[str] = (),
+        gpu_gang_level: str | None = None,
         secrets: Mapping[str, str] | None = None,
         secrets_as_env: bool = False,
         no_retry_exit_codes: Sequence[int] = (),
@@ -182,6 +193,7 @@ class IrisSubmitJobOperator(BaseOperator):
         self.fallback_resource_configs = to_plain(fallback_resource_configs)
         self.slice_strategy = slice_strategy
         self.hold_timeout = hold_timeout
+        self.slice_rendezvous = slice_rendezvous
         self.command = list(entrypoint.command) if entrypoint is not None and entrypoint.command else command
         self.environment = to_plain(environment)
         self.result = result
@@ -203,6 +215,7 @@ class IrisSubmitJobOperator(BaseOperator):
         self.processes_per_task = processes_per_task
         self.priority_band = priority_band
         self.ports = ports
+        self.gpu_gang_level = gpu_gang_level
         self.show_logs = show_logs
         self.log_replica = log_replica
         self.log_min_level = log_min_level
@@ -214,31 +227,33 @@ class IrisSubmitJobOperator(BaseOperator):
         self._check(entrypoint, command)
 
     def execute(self, context: Context) -> Any:
-        try:
-            return self._execute(context)
-        except FrayError as error:
-            self._fail(error)
-        except AirflowTaskTimeout:
-            # Airflow's timer calls on_kill as an eviction does, while the task is running. This one means the job.
-            self._end(Stop.DEADLINE)
-            raise
+        with observed(self, context["ti"]):
+            try:
+                return self._execute(context)
+            except FrayError as error:
+                self._fail(error)
+            except AirflowTaskTimeout:
+                # Airflow's timer calls on_kill as an eviction does, while the task is running. This one means the job.
+                self._end(Stop.DEADLINE)
+                raise
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on where the trigger ended."""
         self.job_url = event.get("job_url", "")
-        if "error" in event:
-            self._fail(IrisError.from_json(event["error"]))
-        self._remember(context)
-        try:
-            if "launch" in event:
-                # The trigger has to submit, and only a worker can: it launches, and defers again.
-                return self._execute(context, resumed=event["launch"])
-            return self._returned(event["result"])
-        except FrayError as error:
-            self._fail(error)
-        except AirflowTaskTimeout:
-            self._end(Stop.DEADLINE)
-            raise
+        with observed(self, context["ti"], event):
+            if "error" in event:
+                self._fail(IrisError.from_json(event["error"]))
+            self._remember(context)
+            try:
+                if "launch" in event:
+                    # The trigger has to submit, and only a worker can: it launches, and defers again.
+                    return self._execute(context, resumed=event["launch"])
+                return self._returned(event["result"])
+            except FrayError as error:
+                self._fail(error)
+            except AirflowTaskTimeout:
+                self._end(Stop.DEADLINE)
+                raise
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Airflow comes back here when a trigger crashed or outlived its time too. Without a next try, the job ends."""
@@ -280,7 +295,7 @@ class IrisSubmitJobOperator(BaseOperator):
         hook = IrisHook(self.iris_conn_id)
         settings, client = hook.settings(), hook.get_conn()
         secrets = self._resolved_secrets()
-        rungs = self._build_rungs(secrets, self._renderer(context))
+        rungs = with_parent_run(self._build_rungs(secrets, self._renderer(context)), self, self._ti)
         job, asked = rungs[0].job, self._asked_result()
         check_readable(asked)
         plan = plan_launch(
@@ -340,22 +355,22 @@ class IrisSubmitJobOperator(BaseOperator):
         address, and should say so soon."""
         first_try = self._ti.try_number == 1
         patience = self.first_contact_seconds if first_try else parse_duration(self.outage_tolerance).total_seconds()
-        until = time.monotonic() + patience
+        until = clock.monotonic() + patience
         while True:
             try:
                 return client.user()
             except IrisUnavailableError as error:
-                if time.monotonic() > until:
+                if clock.monotonic() > until:
                     raise
-                self.log.warning("%s Trying again for up to %.0f s.", error, until - time.monotonic())
-                time.sleep(min(_CONTACT_INTERVAL, max(0.0, until - time.monotonic())))
+                self.log.warning("%s Trying again for up to %.0f s.", error, until - clock.monotonic())
+                clock.sleep(min(_CONTACT_INTERVAL, max(0.0, until - clock.monotonic())))
 
     def _leaves_for_triggerer(self, launch: Launch, secrets: Mapping[str, str]) -> Callable[[Action], bool]:
-        latest = time.monotonic() + self.defer_after_seconds
+        latest = clock.monotonic() + self.defer_after_seconds
 
         def leaves(action: Action) -> bool:
             watching = isinstance(action, Wait) and launch.talk.seen.finished_at is None
-            due = self.deferrable and watching and time.monotonic() > latest
+            due = self.deferrable and watching and clock.monotonic() > latest
             # A deferral is stored, with the line that is the result so far.
             return due and not holds_secret(launch.talk.seen.result, secrets)
 
@@ -431,16 +446,10 @@ class IrisSubmitJobOperator(BaseOperator):
         self.log.log(level, "%s", text)
 
     def _build_rungs(self, secrets: Mapping[str, str], render: Render) -> list[RungJob]:
-        return build_rungs(
-            self,
-            render,
-            entrypoint=self._entrypoint,
-            result=self._asked_result(),
-            secrets=secrets,
-            secrets_as_env=self.secrets_as_env,
-            name=self.job_name,
-            budgets={name: getattr(self, argument) for argument, name in BUDGETS.items()},
-        )
+        # Again: templates are rendered now.
+        if faults := argument_faults(self):
+            raise InvalidSpecError("IrisSubmitJobOperator", faults)
+        return build_rungs(self, render, secrets)
 
     def _check(self, entrypoint: Entrypoint | None, command: Any) -> None:
         """What can be known when the DAG is parsed; templates are checked after they are rendered."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from fray_airflow import clock
 from fray_airflow.errors import FrayError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.questions import Look, ask
@@ -90,6 +91,6 @@ class QuestionSensor(BaseSensorOperator):
         try:
             # A client of its own for each look: a token may be replaced between two of them.
             with IrisHook(self.iris_conn_id).get_conn() as client:
-                return ask(self.trigger().question, client, datetime.now(UTC))
+                return ask(self.trigger().question, client, clock.now())
         except FrayError as error:
             return Look(failure=str(error))

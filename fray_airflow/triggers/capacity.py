@@ -23,6 +23,8 @@ class IrisCapacityTrigger(QuestionTrigger):
         resource_config: Any,
         allow_scale_up: bool = True,
         poll_interval: float = 10,
+        gpu_gang_level: str | None = None,
         **unknown: Any,
     ) -> None:
-        super().__init__(iris_conn_id, CapacityQuestion(resource_config, allow_scale_up), poll_interval)
+        question = CapacityQuestion(resource_config, allow_scale_up, gpu_gang_level)
+        super().__init__(iris_conn_id, question, poll_interval)

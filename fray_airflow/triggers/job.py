@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
+from fray_airflow import clock
 from fray_airflow.errors import FrayError, IrisAuthError, IrisError, JobFailedError, JobNotFoundError
 from fray_airflow.hooks import IrisHook
 from fray_airflow.hooks.secrets import hide, refuse_secrets, resolve
 from fray_airflow.lifecycle import Action, Conversation, Finish, Submit, Wait
 from fray_airflow.logs import LogPage
+from fray_airflow.status import JobStatus
 from fray_airflow.task_state import ask_current_job, ask_task_state, trigger_kill_was_meant
 from fray_airflow.triggers.bookmark import Bookmark
 from fray_airflow.triggers.log_writer import LogWriter
 from fray_airflow.triggers.race import hold_back
+from fray_airflow.triggers.subscription import Subscription
 
 _AIRFLOW_CALLS_ON_KILL = hasattr(BaseTrigger, "on_kill")
-_JITTER = 0.1
 
 
 class IrisJobTrigger(BaseTrigger):
     """Drives the same machine as the operator, which hands it over as one JSON value (`Conversation.to_json`).
 
     Its event has `result`, or `error` as IrisError.to_json wrote it, or `launch` where the next job is to be submitted,
-    which only a worker can. `secrets` are references, as the operator's: Airflow stores the event, so that what holds
-    one of their values is kept out of it. `unknown` takes arguments of newer versions, whose rows this one may have to
-    run during an upgrade.
+    which only a worker can; with an end come the `facts` of its launch. `secrets` are references, as the operator's:
+    Airflow stores the event, so that what holds one of their values is kept out of it. `unknown` takes arguments of
+    newer versions, whose rows this one may have to run during an upgrade.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class IrisJobTrigger(BaseTrigger):
         self.job_url = job_url
         self.secrets = secrets or {}
         self._talk: Conversation | None = None
+        self._server = ""
         self._writer = LogWriter(lambda level, text: self.log.log(level, "%s", text))
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -98,7 +99,7 @@ class IrisJobTrigger(BaseTrigger):
                 "Told to stop while the task is %s: %s goes on", state or "in an unknown state", self.job_id
             )
             return
-        talk = self._talk or Conversation.resume(self.launch, clock=lambda: datetime.now(UTC), tell=self._writer.tell)
+        talk = self._talk or Conversation.resume(self.launch, clock=clock.now, tell=self._writer.tell)
         job_ids = talk.live_jobs() or [self.job_id]
         self.log.warning("The task is %s: terminating %s", state, ", ".join(job_ids))
         try:
@@ -126,27 +127,31 @@ class IrisJobTrigger(BaseTrigger):
         if isinstance(end, Submit) and self._talk is not None:
             return {"launch": self._talk.to_json()}
         assert isinstance(end, Finish)
-        return _told(end, secrets, enveloped=self._talk is not None and self._talk.plan.result in ("first", "all"))
+        talk = self._talk
+        told = _told(end, secrets, enveloped=talk is not None and talk.plan.result in ("first", "all"))
+        return {**told, "facts": {**talk.facts(), "server": self._server}} if talk is not None else told
 
     async def _watch(self) -> Finish | Submit:
         bookmark = Bookmark(self.task_instance)
         self._talk = talk = await self._resumed(bookmark)
-        hook = IrisHook(self.iris_conn_id)
-        client, renewed, behind = await hook.get_async_conn(), False, False
+        subscription, renewed, behind = await Subscription.open(self.iris_conn_id), False, False
+        self._server = subscription.server
         try:
             while not isinstance(action := talk.next(), Finish | Submit):
                 await self._writer.flush(behind=behind)
                 await bookmark.keep(talk.seen.job_id, talk.reading())
-                reply = await _perform(client, action)
+                reply = await _perform(subscription, action)
                 if isinstance(reply, IrisAuthError) and reply.code == "unauthenticated" and not renewed:
                     # A token may have been replaced while we watched: read the connection again, once.
-                    await client.close()
-                    client, renewed = await hook.get_async_conn(), True
+                    await subscription.renew()
+                    renewed = True
                     continue
+                # It may be replaced again, in a watch of weeks.
+                renewed = renewed and not isinstance(reply, JobStatus)
                 talk.hear(action, reply)
                 behind = isinstance(reply, LogPage) and reply.full
         finally:
-            await client.close()
+            await subscription.close()
         return action
 
     async def _resumed(self, bookmark: Bookmark) -> Conversation:
@@ -156,7 +161,7 @@ class IrisJobTrigger(BaseTrigger):
             launch = {**launch, "lines": kept["lines"], "seen": {**launch["seen"], "log_cursor": kept["log_cursor"]}}
             text = "Another triggerer goes on here. The job's latest lines may be shown again."
             self._writer.tell(logging.WARNING, text)
-        return Conversation.resume(launch, clock=lambda: datetime.now(UTC), tell=self._writer.tell)
+        return Conversation.resume(launch, clock=clock.now, tell=self._writer.tell)
 
 
 def _told(end: Finish, secrets: dict[str, str], *, enveloped: bool) -> dict[str, Any]:
@@ -172,13 +177,13 @@ def _told(end: Finish, secrets: dict[str, str], *, enveloped: bool) -> dict[str,
     return {"error": {**told, "message": hide(told["message"], secrets)}}
 
 
-async def _perform(client: Any, action: Action) -> Any:
+async def _perform(subscription: Subscription, action: Action) -> Any:
     match action:
         case Wait(seconds):
-            return await asyncio.sleep(seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
+            return await subscription.wait(seconds)
         case Submit() | Finish():
             raise TypeError(f"a trigger cannot {action!r}: only a worker has the author's code")
     try:
-        return await action.on(client)
+        return await action.on(subscription)
     except IrisError as error:
         return error

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from fray_airflow import clock
 from fray_airflow.errors import FrayError
-from fray_airflow.hooks import IrisHook
 from fray_airflow.questions import Look, Question, aask, is_stale_token
 from fray_airflow.triggers.race import hold_back
+from fray_airflow.triggers.subscription import Subscription
 
 
 class QuestionTrigger(BaseTrigger):
@@ -44,27 +43,26 @@ class QuestionTrigger(BaseTrigger):
 
     async def _settled(self) -> Look:
         told = ""
-        hook = IrisHook(self.iris_conn_id)
         try:
-            client, renewed = await hook.get_async_conn(), False
+            subscription, renewed = await Subscription.open(self.iris_conn_id), False
             try:
                 while True:
                     try:
-                        look = await aask(self.question, client, datetime.now(UTC))
+                        look = await aask(self.question, subscription, clock.now())
                     except FrayError as error:
                         if renewed or not is_stale_token(error):
                             raise
                         # A token may have been replaced while we watched: read the connection again.
-                        await client.close()
-                        client, renewed = await hook.get_async_conn(), True
+                        await subscription.renew()
+                        renewed = True
                         continue
                     if look.settled:
                         return look
                     if look.text != told:
                         self.log.info("%s", look.text)
                     told, renewed = look.text, False
-                    await asyncio.sleep(self.poll_interval)
+                    await subscription.wait(self.poll_interval)
             finally:
-                await client.close()
+                await subscription.close()
         except FrayError as error:
             return Look(failure=str(error))

@@ -58,7 +58,7 @@ def test_login_is_the_user_and_password_the_token():
         ("transport", " grpc ", "grpc"),
         ("headers", '{"x-team": "ml"}', {"x-team": "ml"}),
         ("headers", {"x-team": "ml"}, {"x-team": "ml"}),
-        ("gpu_gang_level", "node", "node"),
+        ("gpu_gang_level", " node ", "node"),
     ],
 )
 @pytest.mark.parametrize("nested", [None, "text", "object"])
@@ -106,6 +106,12 @@ def test_one_error_names_the_connection_and_every_fault():
     for word in ("host is empty", "extra tls", "extra timeout", "extra headers", "extra transport", "'colour'"):
         assert word in text
     assert all(name in text for name in EXTRAS)
+
+
+def test_a_gang_level_that_cannot_be_one_is_a_fault():
+    """Before a job waits for it."""
+    with pytest.raises(InvalidSpecError, match=r"gpu_gang_level='two words' is no name .* leafgroup"):
+        parse_connection(with_extras(gpu_gang_level="two words"))
 
 
 SECRET = "s3cr3t-s3cr3t"

@@ -1,11 +1,14 @@
 """Every example DAG, run to its end in real Airflow on the local Iris with real processes."""
 
+import json
 import re
 import tempfile
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from fray_airflow.local import Fleet, LocalIris
 from fray_airflow.testing.airflow import load_dags, prepare_database, run_dag
 
 DAGS = Path(__file__).parents[2] / "dags"
@@ -55,10 +58,12 @@ def test_a_function_of_the_dag_file_trains_on_a_gpu_host(running, dags):
     assert finished(run_dag(dags["gpu_train"]))["train"]["result"] == {"loss": 1.311}
 
 
-def test_two_slices_run_one_job(running, dags):
-    """Each replica is on a slice of its own."""
-    placement = finished(run_dag(dags["tpu_multislice"]))["train"]["placement"]
-    assert len({row["slice"] for row in placement}) == 2
+def test_two_slices_run_one_program(connect, dags):
+    """All four of its processes reach the coordinator."""
+    with LocalIris(Fleet.of(tpu={"v5p-16": 2})) as iris:
+        connect(iris.target)
+        met = finished(run_dag(dags["tpu_multislice"]))["train"]
+    assert met == ["process 1 on slice 0", "process 2 on slice 1", "process 3 on slice 1"]
 
 
 def test_a_sensor_lets_the_next_task_go_when_the_gang_is_placed(running, dags):
@@ -167,6 +172,20 @@ def test_an_assets_event_tells_of_the_job_that_made_it(running, dags):
         names = ("job_id", "state", "queue_seconds", "run_seconds", "chip_seconds", "result")
         assert event.extra == {name: value[name] for name in names}
         assert "asset_publish" in session.scalars(select(AssetDagRunQueue.target_dag_id)).all()
+
+
+def test_a_notifier_tells_of_the_job_that_failed(running, connect, dags, store):
+    """Which one, where it is to be seen, what was wrong with it and in which replica that began."""
+    connect(running.target, extra={"dashboard_url": "https://iris.example.com"})
+    (run,) = run_dag(dags["notify"], {"told": str(store / "told.json")}).values()
+    assert run.state == "failed"
+    told = json.loads((store / "told.json").read_text())
+    assert told["job_id"].startswith("/airflow/notify-train-")
+    assert told["link"].endswith(quote(told["job_id"], safe=""))
+    assert (told["task"], told["state"], told["machines"]) == ("train", "FAILED", "1 x 1 cores")
+    assert (told["failed_replica"], told["exit_code"]) == (0, 3)
+    assert told["error"].startswith("JobFailedError: ")
+    assert "out of data" in told["error"]
 
 
 def test_setup_and_teardown_run_on_iris_around_a_task_that_fails(running, tmp_path):

@@ -53,6 +53,12 @@ def supervisor(monkeypatch):
 
 class Submit(IrisSubmitJobOperator):
     defer_after_seconds = 0
+    executing = None
+    """The copy of the operator that a worker has made for itself."""
+
+    def execute(self, context):
+        Submit.executing = self
+        return super().execute(context)
 
 
 def submit(**arguments):
@@ -80,7 +86,7 @@ def killed_while_watching(iris, operator, **run):
         until(lambda: iris.calls["LaunchJob"] == 1 and iris.calls["ListTasks"] >= 1)
         os.kill(os.getpid(), signal.SIGUSR1)
 
-    before = signal.signal(signal.SIGUSR1, lambda *_: operator.on_kill())
+    before = signal.signal(signal.SIGUSR1, lambda *_: Submit.executing.on_kill())
     killer = threading.Thread(target=kill)
     killer.start()
     try:
@@ -134,17 +140,16 @@ def test_a_kill_during_submission_ends_the_job_that_comes_of_it(scripted, superv
     """The reply is on its way when the kill comes; the job does not outlive it."""
     scripted.script("*", Outcome.hang())
     supervisor.state = "failed"
-    operator = submit()
     handle = scripted.cluster.handle
 
     def handle_and_kill(path, *arguments, **options):
         if path.endswith("/LaunchJob"):
-            operator.on_kill()
+            Submit.executing.on_kill()
         return handle(path, *arguments, **options)
 
     monkeypatch.setattr(scripted.cluster, "handle", handle_and_kill)
     with pytest.raises(errors.JobKilledError):
-        run_operator(operator)
+        run_operator(submit())
     assert job_state(scripted) == "KILLED"
 
 
@@ -160,10 +165,9 @@ def test_a_job_that_is_to_be_kept_survives_a_kill(scripted, supervisor):
 def test_airflows_own_timer_ends_the_job(scripted, supervisor):
     """It calls on_kill while the task is running, as an eviction does, but the author meant it."""
     scripted.script("*", Outcome.hang())
-    operator = submit()
     with pytest.raises(AirflowTaskTimeout), airflow_timeout(2):
-        run_operator(operator)
-    operator.on_kill()
+        run_operator(submit())
+    Submit.executing.on_kill()
     assert scripted.calls["TerminateJob"] == 1
     assert job_state(scripted) == "KILLED"
 

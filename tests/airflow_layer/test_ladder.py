@@ -3,6 +3,7 @@
 import contextlib
 import json
 import time
+from datetime import timedelta
 
 import pytest
 from airflow.sdk import DAG
@@ -130,6 +131,13 @@ def test_the_same_try_again_goes_on_where_it_had_come(full):
         ({"fallback_resource_configs": [PAIR], "placement_timeout": 9}, "is the same as resource_config"),
         ({"fallback_resource_configs": [SINGLE], "placement_timeout": 9, "job_name": "x"}, "leave out job_name"),
         ({"fallback_resource_configs": [{"tpu": "v9"}], "placement_timeout": 9}, r"fallback_resource_configs\[0\]"),
+        (
+            {"fallback_resource_configs": [SINGLE, SINGLE], "placement_timeout": 9},
+            r"same as fallback_resource_configs\[0\]",
+        ),
+        ({"fallback_resource_configs": [], "placement_timeout": 9}, r"fallback_resource_configs=\[\] holds no choice"),
+        ({"fallback_resource_configs": SINGLE, "placement_timeout": 9}, r"is no list; write \[...\] around"),
+        ({"fallback_resource_configs": [SINGLE, None], "placement_timeout": 9}, r"\[1\]=None names no machines"),
         ({"resource_config": ResourceConfig.with_tpu("v5p-16", slice_count=2)}, "would wait for ever"),
         ({"slice_strategy": "both"}, "choose from single_job, job_per_slice"),
         (
@@ -146,6 +154,56 @@ def test_a_ladder_that_cannot_be_right_is_refused_when_the_dag_is_parsed(argumen
     """The message names the argument and says what to do."""
     with pytest.raises(errors.InvalidSpecError, match=fault):
         submit(**{"resource_config": PAIR, **arguments})
+
+
+@pytest.mark.parametrize(
+    "argument", ["placement_timeout", "hold_timeout", "job_timeout", "poll_interval", "outage_tolerance"]
+)
+@pytest.mark.parametrize("value", [-1, 0, timedelta(seconds=-5), "soon", float("nan"), True])
+def test_a_duration_that_is_none_is_refused_when_the_dag_is_parsed(argument, value):
+    """The message has the argument, the value, and what to give."""
+    with pytest.raises(errors.InvalidSpecError) as caught:
+        submit(resource_config=PAIR, **{argument: value})
+    assert f"{argument}: {value!r} is not a duration; give a timedelta or seconds" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "fault"),
+    [
+        ({"fallback_resource_configs": "{{ params.choices }}"}, "is no list"),
+        ({"resource_config": {"tpu": "v5p-16", "slice_count": "{{ params.slices }}"}}, "would wait for ever"),
+        ({"placement_timeout": "{{ params.wait }}"}, "-5"),
+    ],
+)
+def test_what_a_template_spoils_is_refused_before_anything_is_submitted(scripted, template, fault):
+    """The same errors as at parse time."""
+    operator = submit(**{"resource_config": PAIR, **template})
+    with pytest.raises(errors.InvalidSpecError, match=fault):
+        run_operator(operator, params={"choices": "v5p-8", "slices": 2, "wait": -5})
+    assert scripted.calls["LaunchJob"] == 0
+
+
+def test_the_environment_may_depend_on_the_choice(full):
+    run = run_operator(
+        submit(
+            resource_config=PAIR,
+            fallback_resource_configs=[SINGLE],
+            placement_timeout=1,
+            environment={"env_vars": {"BATCH": per_rung("{{ 16 * rung.chips }}")}},
+        )
+    )
+    with IrisClient(full.target) as client:
+        assert client.job_request(run.value["job_id"]).environment.env_vars["BATCH"] == "64"
+
+
+def test_the_placement_timeout_is_ours(full):
+    """Iris's own would count the time of later retries too, and end jobs that had been placed."""
+    with pytest.raises(errors.PlacementTimeoutError, match=r"within 1.0 s .*only 0 of 2 have capacity") as caught:
+        run_operator(submit(resource_config=PAIR, placement_timeout=1))
+    with IrisClient(full.target) as client:
+        assert not client.job_request(caught.value.job_id).HasField("scheduling_timeout")
+        assert client.job_status(caught.value.job_id).state.name == "KILLED"
+    assert "only 0 of 2 have capacity" in caught.value.pending_reason
 
 
 @both_modes
@@ -181,7 +239,7 @@ def test_a_slice_knows_the_jobs_of_its_siblings():
     marks = rung.marks(Submit_(PlannedJob("/me/train-t1-r2-s1", "token"), round=Round(2), slice=1))
     assert marks["FRAY_AIRFLOW_SLICE_JOBS"] == "/me/train-t1-r2,/me/train-t1-r2-s1"
     assert rung.job.replica_count == 2
-    assert rung.rung == Rung(4, 4, 2, "2 slices of v5p-16")
+    assert rung.rung == Rung(4, 4, 2, "2 slices of v5p-16", "v5p-16")
 
 
 @both_modes
@@ -216,6 +274,7 @@ def test_a_launch_of_slices_starts_again_as_a_whole(scripted, deferrable):
         )
     )
     assert run.value["job_id"].endswith("-r1")
+    assert run.value["failure_count"] == 1
     assert sorted(ours(scripted).values()) == ["FAILED", "KILLED", "SUCCEEDED", "SUCCEEDED"]
 
 
@@ -227,14 +286,18 @@ def test_an_explanation_shows_one_slices_job_and_the_choices_after_it():
             slice_strategy="job_per_slice",
             fallback_resource_configs=[SINGLE],
             placement_timeout=60,
+            max_retries_failure=1,
         )
     )
     assert told.replicas == 2
-    assert told.outlook[:2] == (
+    assert told.outlook[:3] == (
         "This is the job of one of 2 slices of v5p-16: 2 of it are launched and treated as one.",
+        "When one of them fails or loses its machines, all are ended and launched again: after failures up to 1 times, "
+        "after losses up to 100 times.",
         "When it is not placed in placement_timeout, choice 1 follows: v5p-8.",
     )
-    assert not any("never places" in line for line in told.outlook)
+    assert "The first replica that loses its machine ends the job." in " ".join(told.outlook)
+    assert not any("never places" in line or "starts again" in line for line in told.outlook)
 
 
 def test_the_last_try_of_a_lost_trigger_ends_the_jobs_of_all_slices(scripted):

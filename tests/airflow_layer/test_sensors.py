@@ -99,9 +99,9 @@ def test_a_failed_job_is_told_with_its_reason(scripted, mode):
 
 @all_modes
 def test_a_template_without_a_value_is_a_fault_of_the_job_id(scripted, mode):
-    """An XCom that was never pushed is rendered as "None"."""
+    """An XCom that was never pushed is rendered as "None": here, one that the sensor itself would have pushed."""
     with pytest.raises(AirflowFailException, match="'None' is not a job id like"):
-        run(IrisPlacementSensor, mode, job_id="{{ ti.xcom_pull('launch', key='job_id') }}")
+        run(IrisPlacementSensor, mode, job_id="{{ ti.xcom_pull(key='job_id') }}")
 
 
 @all_modes
@@ -164,6 +164,18 @@ def test_a_token_that_expires_is_read_again_by_the_trigger(scripted):
             return seen
 
     assert len(run_sensor(make)) == 2
+
+
+@all_modes
+@pytest.mark.parametrize("kind", [IrisPlacementSensor, IrisJobSensor])
+def test_a_job_that_does_not_exist_fails_at_once_and_without_a_retry(scripted, kind, mode):
+    """Waiting would not bring it. What is no job id at all is told as such, before any call."""
+    with pytest.raises(AirflowFailException, match="/airflow/nobody"):
+        run(kind, mode, job_id="/airflow/nobody")
+    calls = scripted.calls["GetJobStatus"]
+    with pytest.raises(AirflowFailException, match="'nobody' is not a job id like"):
+        run(kind, mode, job_id="nobody")
+    assert scripted.calls["GetJobStatus"] == calls == 1
 
 
 @all_modes

@@ -21,6 +21,16 @@ def test_shown_output_is_what_the_command_prints(command, words, output):
     assert (ended.code, ended.out) == (0, output)
 
 
+def test_the_readme_shows_the_beginning_of_what_is_printed(command):
+    ((words, lines, output),) = re.findall(
+        r"```console\n\$ fray-airflow (explain [^\n|]+) \| head -(\d+)\n(.*?)```",
+        (ROOT / "README.md").read_text(),
+        re.DOTALL,
+    )
+    ended = command(*shlex.split(words))
+    assert (ended.code, ended.out.splitlines(keepends=True)[: int(lines)]) == (0, output.splitlines(keepends=True))
+
+
 def test_two_explanations_are_shown():
     assert len([words for words, output in SHOWN if output and words.startswith("explain ")]) == 2
 

@@ -141,12 +141,13 @@ def test_each_share_of_the_host_says_where_it_comes_from(command, words, sources
         ("--tpu v5p-16 --replicas 1", "give 2 replicas, as with_tpu does"),
         ("--tpu v5p-8 --slices 2", "They are no gang"),
         ("--tpu v5p-16,v4-16", "Any of v5p-16, v4-16 will do."),
-        ("--gpu H100 --replicas 2", "set the connection's extra gpu_gang_level"),
+        ("--gpu H100 --replicas 2", "set gpu_gang_level, of the task or of the connection"),
         ("--gpu auto --count 2", "a host with 2 free GPUs of any kind"),
         ("--cpu 1 --replicas 3", "Each of the 3 replicas goes, by itself, to any machine that has room"),
         ("--on-demand", "Only machines that are not preemptible will do."),
         ("--max-retries-failure 2 --replicas 3", "the job outlives 6 failed attempts in all"),
         ("--max-retries-preemption 7", "starts again, up to 7 times"),
+        ("--max-retries-preemption 0", "The first replica that loses its machine ends the job."),
     ],
 )
 def test_what_iris_will_do_is_said_in_words(command, words, said):
@@ -291,6 +292,27 @@ def test_with_an_iris_the_job_is_explained_as_its_user_would_submit_it(command, 
     monkeypatch.setenv("AIRFLOW_CONN_IRIS_GPU", json.dumps(connection))
     answer = explained(command, "--gpu", "H100", "--replicas", "2", "--conn", "iris_gpu")
     assert (answer["job_id"], answer["coscheduling"]) == ("/me/job", "rack")
+    own = explained(command, "--gpu", "H100", "--replicas", "2", "--conn", "iris_gpu", "--gpu-gang-level", "pod")
+    assert own["coscheduling"] == "pod"
+
+
+def test_a_level_that_no_worker_has_is_seen_before_anything_is_submitted(command):
+    """Under the levels that workers do have, the gang fits."""
+    words = ("--gpu", "H100", "--replicas", "2")
+    assert explained(command, *words)["coscheduling"] == "leafgroup"
+    with LocalIris(Fleet.of(gpu={"H100": 2}), run="script") as idle:
+        fit = explained(command, *words, "--target", idle.target)["fit"]
+        assert fit["answer"] == "no"
+        assert "No worker that would do has the attribute 'leafgroup'" in fit["text"]
+        assert "zone (up to 2 hosts): set gpu_gang_level" in fit["text"]
+        fit = explained(command, *words, "--target", idle.target, "--gpu-gang-level", "zone")["fit"]
+        assert fit["answer"] == "yes"
+
+
+def test_a_level_that_cannot_be_one_is_misuse(command):
+    ended = command("explain", "--gpu", "H100", "--gpu-gang-level", "two words")
+    assert (ended.code, ended.out) == (2, "")
+    assert "gpu_gang_level='two words' is no name of a worker attribute" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,20 @@ def gang_on_unknown_level(iris: Iris) -> None:
 
 
 @case
+def gang_on_a_level_that_hosts_share(iris: Iris) -> None:
+    """Any attribute of workers will do as a level: a gang goes onto as many hosts of one value."""
+    half = {"cpu_millicores": 40_000, "memory_bytes": 16 * 1024**2}
+    # Iris boots no hosts for a gang of several groups: these two do not fit on one.
+    for number in range(2):
+        host = iris.launch(f"host-{number}", SLEEP, resources=half, constraints=[CPU_HOST])
+        iris.running(host)
+    job_id = iris.launch("gang", SLEEP, coscheduling={"group_by": "region"}, constraints=[CPU_HOST], replicas=2)
+    iris.running(job_id)
+    assert len({task.worker_id for task in iris.tasks(job_id)}) == 2
+    assert [worker["region"] for worker in _placed(iris, job_id)] == ["local"] * 2
+
+
+@case
 def two_slices_of_one_vm(iris: Iris) -> None:
     """Two replicas on single-VM slices need no gang, land on two slices, and are told how many there are."""
     script = 'echo "$IRIS_SLICE_COUNT $IRIS_TASKS_PER_SLICE $IRIS_NUM_TASKS"; sleep 300'

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 from casebook import case
-from iris_under_test import NEVER, SLEEP, SMALL, Iris, gpu, tpu
+from iris_under_test import CPU_HOST, NEVER, SLEEP, SMALL, Iris, gpu, tpu
 
 from fray_airflow.errors import IrisError
 from fray_airflow.identity import LAUNCH_ENV
@@ -189,6 +189,17 @@ def bands(iris: Iris) -> None:
     refusal = iris.refused_launch(priority_band=5)
     assert refusal.code == "invalid_argument"
     assert "Unknown priority_band 5; expected one of [0, 1, 2, 3, 4]" in str(refusal)
+
+
+@case
+def bands_of_what_runs(iris: Iris) -> None:
+    """The scheduler tells the band of each job that runs, and nothing of others."""
+    asked = {"default": job_pb2.PRIORITY_BAND_INTERACTIVE, "batch": job_pb2.PRIORITY_BAND_BATCH}
+    jobs = [iris.launch(name, SLEEP, constraints=[CPU_HOST], priority_band=band) for name, band in asked.items()]
+    waiting = iris.launch("waiting", constraints=NEVER)
+    for job_id in jobs:
+        iris.running(job_id)
+    assert iris.client.bands([*jobs, waiting]) == dict(zip(jobs, ["interactive", "batch"], strict=True))
 
 
 @case

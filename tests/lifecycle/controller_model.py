@@ -285,6 +285,10 @@ class ModelController:
         names = {task.worker for job in self.jobs.values() for task in job.tasks if task.worker}
         return [Worker(name, attributes={"tpu-name": f"slice-{name[-1]}"}) for name in sorted(names)]
 
+    def bands(self, job_ids: Iterable[str]) -> dict[str, str]:
+        self._answer()
+        return {job_id: "interactive" for job_id in job_ids if job_id in self.jobs and self.jobs[job_id].live}
+
     def logs(self, job_id: str, cursor: LogCursor) -> LogPage:
         try:
             self._answer()

@@ -80,6 +80,8 @@ class Walk:
         for _ in range(MOST_ACTIONS):
             try:
                 action = talk.next()
+                # There for the asking at any time.
+                json.dumps(talk.facts())
                 self.actions.append(action)
                 if isinstance(action, Finish):
                     self.check_end(talk, action)

@@ -119,6 +119,13 @@ def test_a_timeout_is_told_from_a_failure_by_how_long_the_attempt_ran(seconds, l
     assert type(end.error) is kind
 
 
+def test_an_attempt_whose_process_is_not_gone_yet_ran_until_the_job_ended():
+    """Iris tells the end of an attempt that it stops seconds later than the end of the job."""
+    stopped = attempt(0, FAILED, 40, None, error="Execution timeout exceeded")
+    assert type(ended(JobState.FAILED, task(0, FAILED, stopped), job_timeout=60).error) is JobTimeoutError
+    assert type(ended(JobState.FAILED, task(0, FAILED, stopped), job_timeout=61).error) is JobFailedError
+
+
 def test_the_last_lines_are_in_the_message():
     lines = [LogLine(1, 0, "Traceback"), LogLine(1, 0, "x" * 900)]
     end = ended(JobState.FAILED, task(1, FAILED, attempt(0, FAILED, 1, 5, exit_code=1)), tail=lines)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from controller_model import ModelController
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from known_launch import at, identity, status
+from known_launch import at, attempt, identity, status
 
 from fray_airflow.errors import (
     JobFailedError,
@@ -19,6 +19,7 @@ from fray_airflow.lifecycle import (
     Finish,
     Plan,
     PlannedJob,
+    ReadBands,
     Round,
     Rung,
     Seen,
@@ -145,6 +146,50 @@ def test_a_launch_whose_slice_fails_ends_or_starts_again_as_a_whole(deaths, rest
     assert driver.states() == {"": "KILLED", "-s1": "FAILED", **again}
 
 
+class SecondTry(OneFails):
+    """The launch that comes after the failed one succeeds."""
+
+    def _happen_fail(self, index):
+        if self.now.minute == 0:
+            super()._happen_fail(index)
+
+
+def cost(world, chips=4):
+    """What all attempts of all jobs came to, by the controller's own times."""
+    attempts = [attempt for job in world.history for task in job.tasks for attempt in task.attempts]
+    return chips * sum((each.finished_at - each.started_at).total_seconds() for each in attempts if each.started_at)
+
+
+@settings(deadline=None, max_examples=80)
+@given(DEATHS)
+def test_the_chips_of_a_launch_that_failed_are_counted_with_those_of_the_next(deaths):
+    """Whoever pays pays for both, and no driver has to live long enough to remember: the job tells the next one."""
+    events = [(at, (what, 0)) for start in (20, 120) for at, what in ((start, "place"), (start + 1, "start"))]
+    world = SecondTry([*events, (40, ("fail", 0)), (200, ("succeed", 0)), QUIET])
+    driver = Driver(world, plan(rungs=(Rung(2, 4, slices=2),), slice_failures=1, placement_timeout=None), deaths)
+    end = driver.run()
+    assert end.result is not None
+    assert len(world.history) == 4
+    assert end.result["chip_seconds"] == round(cost(world), 3)
+    assert end.result["chip_seconds"] > 2 * 4 * 79
+
+
+def test_a_slice_that_was_held_in_vain_has_its_price():
+    """It ran, and computed nothing; Iris shows its end only later, so it counts until it was given back."""
+    world = ModelController([QUIET])
+    driver = Driver(world, plan(rungs=(Rung(2, 4, slices=2),), placement_timeout=3600, hold_timeout=100))
+    driver.run(until=lambda driver: len(world.live_jobs()) == 2)
+    (first, _) = world.live_jobs()
+    first.tasks[0].attempts.append(attempt(0, TaskState.RUNNING))
+    first.tasks[0].state, first.tasks[0].worker, first.state = TaskState.ASSIGNED, "worker", JobState.RUNNING
+    world._happen_start(0)
+    driver.run(until=lambda driver: driver.talk.seen.round.holds == 1)
+    spent = driver.talk.seen.round.chip_seconds
+    assert 4 * 100 <= spent <= 4 * 120
+    driver.run(until=lambda driver: len(world.live_jobs()) == 2)
+    assert Round.from_text(world.live_jobs()[0].round).chip_seconds == spent
+
+
 def test_a_driver_that_dies_between_two_rungs_does_not_take_the_first_ones_end_for_the_launchs():
     """The job was given up, not killed by somebody: the next driver of the same try submits the second rung."""
     world = ModelController([(80, ("place", 0)), (81, ("start", 0)), (90, ("succeed", 0)), QUIET])
@@ -237,14 +282,54 @@ def test_what_an_earlier_try_left_of_a_launch_is_ended_before_the_next_one():
     assert world.jobs[first.job.job_id].state is JobState.KILLED
 
 
-def test_the_log_warns_of_slices_in_another_band():
-    """A budget that is spent puts later slices where others may preempt them."""
-    mixed = sum_of([status(JobState.PENDING, band="interactive"), status(JobState.PENDING, band="batch")])
-    seen = Seen(job_id="/me/job", status=mixed)
-    (warning,) = [text for _, text in story(Seen(job_id="/me/job"), seen) if "budget" in text]
-    assert "interactive, batch" in warning
-    alike = sum_of([status(JobState.PENDING, band="batch")] * 2)
-    assert not [text for _, text in story(Seen(job_id="/me/job"), replace(seen, status=alike)) if "budget" in text]
+class Demoting(ModelController):
+    """The user's budget is spent by the first slice."""
+
+    demoted = "-s1"
+
+    def bands(self, job_ids):
+        return {
+            job_id: "batch" if job_id.endswith(self.demoted) else band
+            for job_id, band in super().bands(job_ids).items()
+        }
+
+    def job_status(self, job_id):
+        return replace(super().job_status(job_id), band="interactive")
+
+
+def test_the_log_warns_of_a_slice_that_iris_runs_in_another_band():
+    """What the request says is what was asked for. It is asked once a launch, when all slices run."""
+    for demoted, warned in (("-s1", True), ("-s9", False)):
+        world = Demoting([(20, ("place", 0)), (50, ("start", 0)), (200, ("succeed", 0)), QUIET])
+        world.demoted = demoted
+        driver = Driver(world, plan(rungs=SLICES))
+        assert driver.run().result is not None
+        asked = [call for call in driver.calls if isinstance(call, ReadBands)]
+        job_id = driver.launch.job.job_id
+        assert asked == [ReadBands((job_id, f"{job_id}-s1"))]
+        told = [text for text in driver.told if "budget" in text]
+        assert len(told) == warned
+        assert all("slice 1 in the band batch instead of interactive" in text for text in told)
+
+
+def test_nobody_is_warned_who_asked_for_the_band():
+    asked = sum_of([status(JobState.RUNNING, job_id=f"/me/job{part}", band="batch") for part in ("", "-s1")])
+    before = Seen(job_id="/me/job", status=asked)
+    after = replace(before, bands={"/me/job": "batch", "/me/job-s1": "batch"})
+    assert list(story(before, after)) == []
+
+
+def test_a_controller_that_hides_its_scheduler_is_asked_once():
+    """The warning is lost, not the launch."""
+
+    class Hides(ModelController):
+        def bands(self, job_ids):
+            raise SubmissionRejectedError("no", code="permission_denied")
+
+    world = Hides([(20, ("place", 0)), (21, ("start", 0)), (60, ("succeed", 0)), QUIET])
+    driver = Driver(world, plan(rungs=SLICES))
+    assert driver.run().result is not None
+    assert len([call for call in driver.calls if isinstance(call, ReadBands)]) == 1
 
 
 def test_a_job_tells_the_next_driver_its_round():

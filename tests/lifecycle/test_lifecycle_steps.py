@@ -418,5 +418,5 @@ def test_a_try_knows_the_jobs_of_the_tries_before_it(name, ids):
     assert launch.job.token == who.token()
     assert [earlier.token for earlier in launch.earlier] == [identity(3).token(), identity(2).token()]
     assert len({each.job_id for each in (launch.job, *launch.earlier)}) == ids
-    assert launch.rungs == (Rung(2, 4, 1, "v5p-16"),)
+    assert launch.rungs == (Rung(2, 4, 1, "v5p-16", "v5p-16"),)
     assert (launch.job_timeout, launch.poll_interval) == (60, 3)

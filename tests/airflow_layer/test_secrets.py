@@ -1,16 +1,13 @@
-"""Secrets by reference, exit codes that are final, and the retry policy."""
-
-from datetime import timedelta
+"""Secrets by reference, exit codes that are final, and launches that are alike."""
 
 import pytest
-from airflow.sdk import DAG, RetryAction
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from fray_airflow import ResourceConfig, errors
 from fray_airflow.iris import IrisClient
 from fray_airflow.local import Outcome
 from fray_airflow.operators import IrisSubmitJobOperator
-from fray_airflow.policies import IrisRetryPolicy
 from fray_airflow.testing.operator import run_operator
 
 
@@ -76,23 +73,6 @@ def test_the_jobs_budget_makes_retries_inside_iris_take_effect(scripted):
     assert run.value["state"] == "SUCCEEDED"
     with IrisClient(scripted.target) as client:
         assert client.job_request(run.value["job_id"]).max_task_failures == 2
-
-
-@pytest.mark.parametrize(
-    ("error", "action", "delay"),
-    [
-        (errors.JobFailedError("x", exit_code=2), RetryAction.FAIL, None),
-        (errors.JobFailedError("x", exit_code=1), RetryAction.DEFAULT, None),
-        (errors.JobPreemptedError("x"), RetryAction.RETRY, timedelta(seconds=5)),
-        (errors.IrisUnavailableError("x"), RetryAction.RETRY, timedelta(minutes=2)),
-        (ValueError("x"), RetryAction.DEFAULT, None),
-    ],
-)
-def test_the_policy_decides_by_what_ended_the_job(error, action, delay):
-    """Others than this provider's errors follow the task's own settings."""
-    policy = IrisRetryPolicy(no_retry_exit_codes=[2], preempted_delay=timedelta(seconds=5))
-    decision = policy.evaluate(error, 1, 3)
-    assert (decision.action, decision.retry_delay) == (action, delay)
 
 
 def test_two_deployments_share_an_iris(scripted, connect):
