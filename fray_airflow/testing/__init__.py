@@ -1,13 +1,19 @@
-"""Tools for testing DAGs that use this provider.
+"""Tools for testing DAGs that use this provider, and a pytest plugin with fixtures.
 
 >>> from fray_airflow.testing import run_operator
+
+In the topmost conftest.py: `pytest_plugins = ["fray_airflow.testing"]`.
+PYTEST_DONT_REWRITE: there are no asserts here, and pytest would warn where this was imported before.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["TaskInstance", "airflow_environment", "iris_connection", "run_dag", "run_operator"]
+__all__ = ["TaskInstance", "airflow_environment", "iris_connection", "load_dags", "run_dag", "run_operator"]
+
+pytest_plugins = ["fray_airflow.testing.fixtures"]
+"""Here pytest looks for them when it takes this module as a plugin: the fixtures have the names of the functions."""
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
+
+TASK_ID_ENV = "AIRFLOW_CTX_TASK_ID"
+"""Airflow tells a task with it who it is. The kit runs tasks in its own process, so it tells who is running."""
 
 
 def airflow_environment(home: Path, connections: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, str]:
@@ -47,11 +51,14 @@ def prepare_database() -> None:
     initdb()
 
 
-def load_dags(path: Path) -> dict[str, DAG]:
+def load_dags(path: Path | str) -> dict[str, DAG]:
     """The DAGs of a file or folder. Raises ValueError with what Airflow would show as import errors."""
     from airflow.dag_processing.dagbag import DagBag
 
-    bag = DagBag(dag_folder=str(path))
+    with warnings.catch_warnings():
+        # Airflow reads a .airflowignore by a class that its library calls old.
+        warnings.filterwarnings("ignore", "GitWildMatchPattern", DeprecationWarning)
+        bag = DagBag(dag_folder=str(path))
     if bag.import_errors:
         raise ValueError("\n".join(f"{file}: {error}" for file, error in bag.import_errors.items()))
     return dict(bag.dags)
