@@ -2,8 +2,8 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real contract chaos chaos-short soak-logs log-loss test check protos requirements \
-	package-test ui-test compose-test clean
+.PHONY: help setup demo demo-real contract chaos chaos-short soak-logs log-loss bench test check protos requirements \
+	package-test test-oldest ui-test compose-test docs clean
 
 BIN := .venv/bin
 UV := .tools/bin/uv
@@ -46,6 +46,10 @@ test: check ## Run the checks, then all tests; ARGS="-k name" goes to the first 
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --ignore tests/contract $(ARGS)
 	$(BIN)/python -m pytest -q tests/contract
 
+test-oldest: .tools/oldest/.ready ## Tests on the lowest versions that are promised, of Airflow 3.2 too (10 minutes)
+	.tools/oldest/bin/python -m pytest -q -n auto --dist worksteal -p no:cacheprovider tests/spec tests/lifecycle \
+		tests/iris tests/local tests/airflow_layer tests/plugins $(ARGS)
+
 check: .venv/.dev .tools/protos/.ready ## Check format, lint, types, layers and generated code
 	$(BIN)/ruff format --check --quiet --output-format concise .
 	$(BIN)/ruff check --quiet .
@@ -63,10 +67,19 @@ requirements: | $(UV) ## Pin the newest versions that pyproject.toml allows, wit
 	$(COMPILE) --upgrade --group build -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) --upgrade --group ui -c requirements/dev.txt -o requirements/ui.txt
 	$(COMPILE) --upgrade --group compose -c requirements/dev.txt -o requirements/compose.txt
+	$(COMPILE) --upgrade --group package -c requirements/dev.txt -o requirements/package.txt
+	$(COMPILE) --upgrade --group docs -c requirements/dev.txt -o requirements/docs.txt
+	$(COMPILE) --upgrade pyproject.toml --group bench -c requirements/dev.txt -o requirements/bench.txt
+	@# What Airflow 3.2 needs is of its own days: newer versions break it.
+	$(COMPILE) --upgrade --exclude-newer 2026-05-31 --resolution lowest-direct pyproject.toml --group oldest \
+		-o requirements/oldest.txt
 	$(COMPILE) --upgrade --group protos -o requirements/protos.txt
 
-package-test: .venv/.dev ## Build sdist and wheel, install the wheel in a clean environment and use it there
+package-test: .venv/.package ## Build sdist and wheel, and use the wheel beside the newest and the lowest requirements
 	$(BIN)/python tests/package/smoke.py --uv $(UV)
+
+bench: .venv/.dev .tools/bench/.ready ## Measure what docs/performance.md tells, and write its tables and plot (10 minutes)
+	$(BIN)/python benchmarks/bench.py $(ARGS)
 
 # In CI, FRAY_AIRFLOW_REQUIRE_BROWSER=1 turns a missing browser from a skip into a failure. Not part of `make test`:
 # it starts two Airflows, and not every machine has a browser.
@@ -76,8 +89,13 @@ ui-test: .venv/.ui ## The Iris page and the connection form in a real browser an
 compose-test: .venv/.compose ## The services of docker-compose.yml as plain processes, on a PostgreSQL of this machine (3 minutes)
 	$(BIN)/python tests/compose/run.py $(ARGS)
 
+# -n: a link to a name of the package that is not documented is a warning too. -E: nothing is left over from before.
+docs: .venv/.docs ## Build the documentation, offline; warnings and dead links fail (20 seconds)
+	@$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q docs docs/_build/html
+	@echo "Documentation: docs/_build/html/index.html"
+
 clean: ## Remove everything that make made
-	rm -rf .venv .tools .demo .ui build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .tools .demo .ui build dist docs/_build .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # One environment, filled in two steps: a first demo does not wait for the real Iris and the tools of the tests. The
 # pins of runtime.txt and build.txt are those of dev.txt, so neither step undoes the other.
@@ -97,9 +115,33 @@ clean: ## Remove everything that make made
 	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/ui.txt
 	@touch $@
 
+# The other providers would change the versions of the environment that tests run in.
+.tools/bench/.ready: requirements/bench.txt | $(UV)
+	@echo "Installing requirements/bench.txt into .tools/bench"
+	@$(UV) venv --quiet --clear .tools/bench
+	@$(INSTALL) .tools/bench/bin/python --require-hashes -r requirements/bench.txt
+	@touch $@
+
+.tools/oldest/.ready: requirements/oldest.txt .venv/.dev
+	@echo "Installing fray-airflow and requirements/oldest.txt into .tools/oldest"
+	@$(UV) venv --quiet --clear --python $(BIN)/python .tools/oldest
+	@$(INSTALL) .tools/oldest/bin/python --require-hashes -r requirements/oldest.txt
+	@$(INSTALL) .tools/oldest/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
 .venv/.compose: requirements/compose.txt .venv/.dev
 	@echo "Installing requirements/compose.txt into .venv"
 	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/compose.txt
+	@touch $@
+
+.venv/.package: requirements/package.txt .venv/.dev
+	@echo "Installing requirements/package.txt into .venv"
+	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/package.txt
+	@touch $@
+
+.venv/.docs: requirements/docs.txt .venv/.dev
+	@echo "Installing requirements/docs.txt into .venv"
+	@$(INSTALL) $(BIN)/python --require-hashes -r requirements/docs.txt
 	@touch $@
 
 .venv/.python: .python-version | $(UV)

@@ -1,7 +1,7 @@
 """Builds the package as for a release, and uses it as somebody does who has installed it: `make package-test`.
 
-The wheel is made from the unpacked sdist, so that both are complete. It goes into a new environment beside the pins of
-`requirements/runtime.txt`; what is checked there is in `installed.py`.
+The wheel is made from the unpacked sdist, so that both are complete. It goes into new environments, beside the newest
+and beside the lowest versions of what it requires; what is checked there is in `installed.py`.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 from packaging.metadata import Metadata
 
 ROOT = Path(__file__).parents[2]
+REQUIREMENTS = {"newest": "runtime.txt", "lowest": "oldest.txt"}
 NEEDED = (
     "fray_airflow/__init__.py",
     "fray_airflow/get_provider_info.py",
@@ -35,12 +36,16 @@ def main() -> None:
         temporary = Path(folder)
         wheel = build(temporary)
         check_contents(wheel)
-        python = install(uv, wheel, temporary)
-        print("== using it from an empty folder")
-        empty = temporary / "empty"
-        empty.mkdir()
-        run([python, "-I", ROOT / "tests" / "package" / "installed.py"], empty, AIRFLOW_HOME=str(temporary / "airflow"))
-        run([python.with_name("fray-airflow"), "explain", "--tpu", "v5p-16"], empty)
+        run([sys.executable, "-m", "twine", "check", "--strict", *(temporary / "dist").iterdir()], temporary)
+        for name, pins in REQUIREMENTS.items():
+            place = temporary / name
+            place.mkdir()
+            python = install(uv, wheel, pins, place)
+            print("== using it from an empty folder")
+            empty = place / "empty"
+            empty.mkdir()
+            run([python, "-I", ROOT / "tests" / "package" / "installed.py"], empty, AIRFLOW_HOME=str(place / "airflow"))
+            run([python.with_name("fray-airflow"), "explain", "--tpu", "v5p-16"], empty)
     print("The package installs and works.")
 
 
@@ -75,15 +80,15 @@ def check_contents(wheel: Path) -> None:
         sys.exit("\n".join(problems))
 
 
-def install(uv: Path, wheel: Path, temporary: Path) -> Path:
-    print("== installing the wheel into a clean environment")
-    environment = temporary / "venv"
+def install(uv: Path, wheel: Path, pins: str, folder: Path) -> Path:
+    print(f"== installing the wheel into a clean environment, beside requirements/{pins}")
+    environment = folder / "venv"
     python = environment / "bin" / "python"
-    run([uv, "venv", "--quiet", "--python", sys.executable, environment], temporary)
+    run([uv, "venv", "--quiet", "--python", sys.executable, environment], folder)
     add = [uv, "pip", "install", "--quiet", "--python", python]
-    run([*add, "--require-hashes", "-r", ROOT / "requirements" / "runtime.txt"], temporary)
-    run([*add, "--no-deps", wheel], temporary)
-    run([uv, "pip", "check", "--quiet", "--python", python], temporary)
+    run([*add, "--require-hashes", "-r", ROOT / "requirements" / pins], folder)
+    run([*add, "--no-deps", wheel], folder)
+    run([uv, "pip", "check", "--quiet", "--python", python], folder)
     return python
 
 
