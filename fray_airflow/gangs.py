@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fray_airflow.status import Worker
+if TYPE_CHECKING:
+    from fray_airflow.status import Worker
 
 KNOWN_LEVELS = ("leafgroup", "nvlink.domain", "nvlink.domain.sliced", "nvlink.domain.preferred")
 """The names that Iris itself knows, for GPUs on Kubernetes (marin-iris 0.2.227.dev40316220070). Others are a cluster's

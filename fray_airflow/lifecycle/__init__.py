@@ -24,7 +24,7 @@ from fray_airflow.lifecycle.conversation import Conversation
 from fray_airflow.lifecycle.learn import learn
 from fray_airflow.lifecycle.log_view import LogOptions
 from fray_airflow.lifecycle.plan import Plan, PlannedJob
-from fray_airflow.lifecycle.rounds import ROUND_ENV, Round, Rung
+from fray_airflow.lifecycle.rounds import ROUND_ENV, Round
 from fray_airflow.lifecycle.seen import Seen, Stop
 from fray_airflow.lifecycle.step import step
 from fray_airflow.lifecycle.story import story
@@ -46,7 +46,6 @@ __all__ = [
     "ReadWorkers",
     "ReadBands",
     "Round",
-    "Rung",
     "Seen",
     "Stop",
     "Submit",

@@ -9,7 +9,7 @@ from typing import Any
 
 from fray_airflow.identity import name_at
 from fray_airflow.lifecycle.log_view import ALL_LINES, LogOptions
-from fray_airflow.lifecycle.rounds import Rung
+from fray_airflow.rung import Rung
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from fray_airflow.lifecycle.delivery import delivered
 from fray_airflow.lifecycle.plan import Plan
-from fray_airflow.lifecycle.rounds import Rung
 from fray_airflow.lifecycle.seen import Seen
+from fray_airflow.rung import Rung
 from fray_airflow.status import TaskStatus, Worker
 
 MAX_REPLICAS_LISTED = 64

@@ -20,29 +20,6 @@ _SHORTEST_REST, _LONGEST_REST = 5.0, 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
-    """One choice of machines.
-
-    slices: jobs of one gang each, that stand or fall together; 1 for an ordinary job.
-    replicas: of all slices. chips_per_replica: 0 for CPUs.
-    name: what the log calls it. device: the TPU type, GPU model, or "cpu"; "" from an older writer.
-    """
-
-    replicas: int = 1
-    chips_per_replica: int = 0
-    slices: int = 1
-    name: str = ""
-    device: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in Rung.__dataclass_fields__}
-
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Rung:
-        return Rung(**{name: value[name] for name in Rung.__dataclass_fields__ if name in value})
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """Where a try has come. number: launches before this one. rung: the choice of machines that it is on.
 

@@ -26,9 +26,9 @@ from fray_airflow.lifecycle.actions import (
 )
 from fray_airflow.lifecycle.claim import launch_token, round_of
 from fray_airflow.lifecycle.plan import Plan
-from fray_airflow.lifecycle.rounds import Rung
 from fray_airflow.lifecycle.seen import Seen
 from fray_airflow.logs import LogCursor, LogPage
+from fray_airflow.rung import Rung
 from fray_airflow.states import JobState
 from fray_airflow.status import JobStatus, TaskStatus
 

@@ -10,14 +10,15 @@ from fray_airflow.devices import CpuConfig, TpuConfig
 from fray_airflow.errors import InvalidSpecError
 from fray_airflow.identity import name_at
 from fray_airflow.job import JobRequest, Rendezvous
-from fray_airflow.lifecycle import ROUND_ENV, Rung, Submit
 from fray_airflow.operators.per_rung import Render, RungFacts, on_rung
 from fray_airflow.operators.spec import BUDGETS, build_job
 from fray_airflow.plain import resource_config_from
 from fray_airflow.resources import ResourceConfig
+from fray_airflow.rung import Rung
 from fray_airflow.units import parse_duration
 
 if TYPE_CHECKING:
+    from fray_airflow.lifecycle import Submit
     from fray_airflow.operators.submit_job import IrisSubmitJobOperator
 
 SLICE_STRATEGIES = ("single_job", "job_per_slice")
@@ -48,6 +49,8 @@ class RungJob:
 
     def marks(self, action: Submit) -> dict[str, str]:
         """Variables that tell a job, and a driver that finds it, which launch and which slice it is."""
+        from fray_airflow.lifecycle import ROUND_ENV
+
         marks = {RUNG_ENV: str(action.round.rung), ROUND_ENV: action.round.to_text()}
         if self.rung.slices == 1 or action.slice is None:
             return marks

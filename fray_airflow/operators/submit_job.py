@@ -1,4 +1,8 @@
-"""IrisSubmitJobOperator: one job on Iris as one Airflow task."""
+"""IrisSubmitJobOperator: one job on Iris as one Airflow task.
+
+What only a running task needs is imported where it is used: a DAG file is parsed every few seconds, and the lifecycle
+and the trigger are most of what there is to load.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +22,27 @@ from fray_airflow.from_fray import from_fray
 from fray_airflow.hooks import IrisHook
 from fray_airflow.hooks.secrets import holds_secret, resolve
 from fray_airflow.job import DEFAULT_MAX_RETRIES_PREEMPTION, Entrypoint, EnvironmentConfig
-from fray_airflow.lifecycle import Action, Finish, LogOptions, Stop, Wait
 from fray_airflow.links import JOB_URL_KEY, IrisJobLink, job_url
 from fray_airflow.operators.checks import LEVELS, argument_faults
 from fray_airflow.operators.delivery import asked_options, check_readable, deliver
-from fray_airflow.operators.launch import HURRY_SECONDS, Launch
 from fray_airflow.operators.lineage import LineageMethods, with_parent_run
 from fray_airflow.operators.observing import observed
 from fray_airflow.operators.outlets import tell_outlets
 from fray_airflow.operators.per_rung import Render
-from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
 from fray_airflow.operators.rungs import RungJob, build_rungs
 from fray_airflow.operators.spec import is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
 from fray_airflow.results import MAX_RESULT_BYTES, ResultOptions
 from fray_airflow.task_state import JOB_ID_KEY, JOBS_KEY, LaunchedJobs, read_task_state, worker_kill_was_meant
-from fray_airflow.triggers.job import IrisJobTrigger
 from fray_airflow.units import parse_duration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from fray_airflow.iris import IrisClient
+    from fray_airflow.lifecycle import Action, Finish, LogOptions, Stop
+    from fray_airflow.operators.launch import Launch
 
 _CONTACT_INTERVAL = 3.0
 
@@ -227,6 +229,8 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
         self._check(entrypoint, command)
 
     def execute(self, context: Context) -> Any:
+        from fray_airflow.lifecycle import Stop
+
         with observed(self, context["ti"]):
             try:
                 return self._execute(context)
@@ -239,6 +243,8 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on where the trigger ended."""
+        from fray_airflow.lifecycle import Stop
+
         self.job_url = event.get("job_url", "")
         with observed(self, context["ti"], event):
             if "error" in event:
@@ -278,6 +284,8 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
         launch = self._launch
         if launch is None or launch.talk.is_interrupted or not self.wait_for_completion:
             return
+        from fray_airflow.lifecycle import Stop
+
         state = read_task_state(self._ti)
         if worker_kill_was_meant(state) and self.on_kill_action == "terminate":
             self.log.warning("The task is %s: terminating %s", state, ", ".join(launch.talk.live_jobs()))
@@ -291,6 +299,9 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
         self._outlet_events = context.get("outlet_events")
 
     def _execute(self, context: Context, resumed: Mapping[str, Any] | None = None) -> Any:
+        from fray_airflow.operators.launch import Launch
+        from fray_airflow.operators.planning import deadline_of, identity_of, plan_launch
+
         self._remember(context)
         hook = IrisHook(self.iris_conn_id)
         settings, client = hook.settings(), hook.get_conn()
@@ -366,6 +377,8 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
                 clock.sleep(min(_CONTACT_INTERVAL, max(0.0, until - clock.monotonic())))
 
     def _leaves_for_triggerer(self, launch: Launch, secrets: Mapping[str, str]) -> Callable[[Action], bool]:
+        from fray_airflow.lifecycle import Wait
+
         latest = clock.monotonic() + self.defer_after_seconds
 
         def leaves(action: Action) -> bool:
@@ -377,6 +390,8 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
         return leaves
 
     def _defer(self, launch: Launch) -> NoReturn:
+        from fray_airflow.triggers.job import IrisJobTrigger
+
         self.defer(
             trigger=IrisJobTrigger(
                 iris_conn_id=self.iris_conn_id,
@@ -416,6 +431,8 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
             self._launch.end(stop)
 
     def _end_deferred(self, ti: Any) -> None:
+        from fray_airflow.operators.launch import HURRY_SECONDS
+
         launched = LaunchedJobs.from_json(ti.xcom_pull(task_ids=ti.task_id, key=JOBS_KEY, map_indexes=ti.map_index))
         for job_id in launched.job_ids if launched is not None else ():
             self.log.warning("No try comes after this one: terminating %s", job_id)
@@ -439,6 +456,8 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
             self._ti.xcom_push(key=JOB_URL_KEY, value=self.job_url)
 
     def _log_options(self) -> LogOptions:
+        from fray_airflow.lifecycle import LogOptions
+
         level = logging.NOTSET if self.log_min_level is None else LEVELS[self.log_min_level.lower()]
         return LogOptions(self.show_logs, self.log_replica, level, self.log_max_lines)
 

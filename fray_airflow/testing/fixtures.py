@@ -143,7 +143,7 @@ def _run_dag(
         ahead = ahead_at.setdefault(context["ti"].start_date, _clock.ahead)
         return deadline + timedelta(seconds=ahead) if deadline is not None else None
 
-    monkeypatch.setattr("fray_airflow.operators.submit_job.deadline_of", deadline_of)
+    monkeypatch.setattr("fray_airflow.operators.planning.deadline_of", deadline_of)
 
     def run(dag: DAG, conf: Mapping[str, Any] | None = None) -> dict[tuple[str, int], TaskRun]:
         before = dict(os.environ)

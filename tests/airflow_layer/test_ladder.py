@@ -11,12 +11,13 @@ from airflow.sdk.exceptions import TaskDeferralError, TaskDeferred
 
 from fray_airflow import Entrypoint, JobRequest, ResourceConfig, errors
 from fray_airflow.iris import IrisClient
-from fray_airflow.lifecycle import PlannedJob, Round, Rung
+from fray_airflow.lifecycle import PlannedJob, Round
 from fray_airflow.lifecycle import Submit as Submit_
 from fray_airflow.local import Outcome
 from fray_airflow.operators import IrisSubmitJobOperator, per_rung
 from fray_airflow.operators.explain import explain_operator
 from fray_airflow.operators.rungs import rung_job
+from fray_airflow.rung import Rung
 from fray_airflow.testing.operator import TaskInstance, execute_once, run_operator
 
 PAIR = ResourceConfig.with_tpu("v5p-16")

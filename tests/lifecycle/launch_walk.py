@@ -30,12 +30,12 @@ from fray_airflow.lifecycle import (
     Plan,
     PlannedJob,
     ReadStatus,
-    Rung,
     Seen,
     Submit,
     Terminate,
     Wait,
 )
+from fray_airflow.rung import Rung
 from fray_airflow.states import JobState
 
 TRIES = 4

@@ -8,9 +8,10 @@ import pytest
 from known_launch import JOB_ID, T0, at, attempt, followed, plan, status, task
 
 from fray_airflow.errors import IrisAuthError, IrisUnavailableError, JobFailedError
-from fray_airflow.lifecycle import Finish, Plan, ReadLogs, ReadResult, ReadTail, Rung, Wait, learn, step
+from fray_airflow.lifecycle import Finish, Plan, ReadLogs, ReadResult, ReadTail, Wait, learn, step
 from fray_airflow.lifecycle.ends import end_of
 from fray_airflow.logs import LogCursor, LogLine, LogPage
+from fray_airflow.rung import Rung
 from fray_airflow.states import JobState, TaskState
 
 DONE, FAILED = TaskState.SUCCEEDED, TaskState.FAILED

@@ -15,12 +15,12 @@ from fray_airflow.errors import (
     JobTimeoutError,
     UnschedulableError,
 )
-from fray_airflow.lifecycle import Rung
 from fray_airflow.lifecycle.ends import end_of, first_failure
 from fray_airflow.lifecycle.placed import placed_of
 from fray_airflow.lifecycle.report import MAX_REPLICAS_LISTED, placement, report
 from fray_airflow.lifecycle.seen import Seen
 from fray_airflow.logs import LogLine
+from fray_airflow.rung import Rung
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import TaskStatus, Worker
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from known_launch import JOB, JOB_ID, T0, at, attempt, followed, plan, status, task
 
 from fray_airflow.errors import IrisUnavailableError
-from fray_airflow.lifecycle import Conversation, LookUp, ReadStatus, Round, Rung, Seen, Submit, Wait
+from fray_airflow.lifecycle import Conversation, LookUp, ReadStatus, Round, Seen, Submit, Wait
 from fray_airflow.lifecycle.facts import launch_facts
 from fray_airflow.lifecycle.report import report
 from fray_airflow.lifecycle.tally import Tally
+from fray_airflow.rung import Rung
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import Worker
 

@@ -21,7 +21,6 @@ from fray_airflow.lifecycle import (
     PlannedJob,
     ReadBands,
     Round,
-    Rung,
     Seen,
     Stop,
     Submit,
@@ -30,6 +29,7 @@ from fray_airflow.lifecycle import (
     story,
 )
 from fray_airflow.lifecycle.slices import sum_of
+from fray_airflow.rung import Rung
 from fray_airflow.states import JobState, TaskState
 
 SLICES = (Rung(2, slices=2),)

@@ -23,7 +23,6 @@ from fray_airflow.lifecycle import (
     ReadTail,
     ReadTasks,
     ReadWorkers,
-    Rung,
     Seen,
     Submit,
     Terminate,
@@ -36,6 +35,7 @@ from fray_airflow.lifecycle.claim import claim
 from fray_airflow.logs import RESULT_MARK, LogCursor, LogLine, LogPage
 from fray_airflow.operators.planning import plan_launch
 from fray_airflow.operators.rungs import rung_job
+from fray_airflow.rung import Rung
 from fray_airflow.states import JobState, TaskState
 from fray_airflow.status import Worker
 

@@ -95,6 +95,9 @@ def test_without_faults_each_try_submits_once_and_reads_to_the_end(script, world
 def test_a_launch_that_is_handed_over_ends_like_one_that_is_not(script, world, options, at):
     """Sync and deferrable mode differ only in who carries out the actions."""
     options.outage_tolerance = 3600
+    if any(event[0] in ("away", "internal") for _, event in script):
+        # Which look is the last one before a limit, and whether it is answered, may differ by a second.
+        options.placement_timeout = options.execution_timeout = None
     ends = []
     for hand_over in (frozenset(), at):
         walk = Walk(ModelController(script, **world), Options(**{**vars(options), "hand_over": hand_over}))
