@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, TimeoutError
 from dataclasses import dataclass
 from threading import Thread
@@ -55,6 +56,17 @@ class LaunchedJobs:
         if not (isinstance(conn_id, str) and isinstance(job_ids, list) and isinstance(token, str)):
             return None
         return LaunchedJobs(conn_id, tuple(map(str, job_ids)), token, value.get("on_kill") == "terminate")
+
+
+def aside(work: Callable[[], object], seconds: float) -> None:
+    """Does `work` beside a signal handler, and waits for it so long at most.
+
+    The code that the signal interrupted may hold what `work` needs, such as the lock of the log. In the handler itself
+    it would wait for ever: for code that goes on only when the handler has returned.
+    """
+    thread = Thread(target=work, name="fray-airflow-on-kill", daemon=True)
+    thread.start()
+    thread.join(seconds)
 
 
 def read_task_state(ti: Any) -> str | None:

@@ -34,7 +34,7 @@ from fray_airflow.operators.spec import is_final
 from fray_airflow.plain import to_plain
 from fray_airflow.resources import ResourceConfig
 from fray_airflow.results import MAX_RESULT_BYTES, ResultOptions
-from fray_airflow.task_state import JOB_ID_KEY, JOBS_KEY, LaunchedJobs, read_task_state, worker_kill_was_meant
+from fray_airflow.task_state import JOB_ID_KEY, JOBS_KEY, LaunchedJobs, aside, read_task_state, worker_kill_was_meant
 from fray_airflow.units import parse_duration
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from fray_airflow.operators.launch import Launch
 
 _CONTACT_INTERVAL = 3.0
+
+_LOG_SECONDS = 1.0
+"""For a line in the log while a signal is served: usually a moment."""
 
 _DEFERRAL_SLACK = timedelta(minutes=2)
 """The trigger ends the job at the deadline; Airflow's own timer is there for a trigger that cannot."""
@@ -285,14 +288,17 @@ class IrisSubmitJobOperator(LineageMethods, BaseOperator):
         if launch is None or launch.talk.is_interrupted or not self.wait_for_completion:
             return
         from fray_airflow.lifecycle import Stop
+        from fray_airflow.operators.launch import HURRY_SECONDS
 
         state = read_task_state(self._ti)
         if worker_kill_was_meant(state) and self.on_kill_action == "terminate":
-            self.log.warning("The task is %s: terminating %s", state, ", ".join(launch.talk.live_jobs()))
-            launch.end(Stop.KILLED)
+            jobs = ", ".join(launch.talk.live_jobs())
+            aside(lambda: self.log.warning("The task is %s: terminating %s", state, jobs), _LOG_SECONDS)
+            aside(lambda: launch.end(Stop.KILLED), HURRY_SECONDS + _LOG_SECONDS)
         else:
-            self.log.warning("This worker stops (the task is %s); the job goes on.", state or "in an unknown state")
             launch.leave()
+            known = state or "in an unknown state"
+            aside(lambda: self.log.warning("This worker stops (the task is %s); the job goes on.", known), _LOG_SECONDS)
 
     def _remember(self, context: Context) -> None:
         self._ti = context["ti"]

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG
@@ -134,6 +135,30 @@ def test_a_worker_that_gets_no_answer_from_airflow_leaves_the_job(scripted, supe
         killed_while_watching(scripted, submit())
     assert time.monotonic() - started < LONGEST_WAIT
     assert scripted.calls["TerminateJob"] == 0
+
+
+@pytest.mark.parametrize(("state", "ends"), [("failed", 1), ("running", 0)], ids=["marked", "evicted"])
+def test_a_kill_in_the_middle_of_a_line_of_the_log_is_served_too(scripted, supervisor, monkeypatch, state, ends):
+    """The interrupted code holds the lock of the log, which is none that one thread may take twice."""
+    scripted.script("*", Outcome.hang())
+    supervisor.state = state
+    lock, writing = threading.Lock(), Submit._tell
+
+    def tell(operator, level, text):
+        with lock:
+            writing(operator, level, text)
+            if text.startswith("Submitted"):
+                operator.on_kill()
+
+    def warn(*_):
+        with lock:
+            pass
+
+    monkeypatch.setattr(Submit, "_tell", tell)
+    monkeypatch.setattr(Submit, "log", SimpleNamespace(log=lambda *_: None, warning=warn, info=warn))
+    with pytest.raises((errors.JobKilledError, errors.IrisUnavailableError)):
+        run_operator(submit(poll_interval=60))
+    assert scripted.calls["TerminateJob"] == ends
 
 
 def test_a_kill_during_submission_ends_the_job_that_comes_of_it(scripted, supervisor, monkeypatch):
